@@ -1,0 +1,17 @@
+"""The web process: `daphne config.asgi:application`."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+django_application = get_asgi_application()
+
+from channels.routing import ProtocolTypeRouter  # noqa: E402
+
+from config import embedded, environment  # noqa: E402
+
+given = environment.read()
+embedded.start_here(postgres=not given.database_url, valkey=not given.redis_url)
+
+application = ProtocolTypeRouter({"http": django_application})

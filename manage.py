@@ -1,0 +1,30 @@
+#!/usr/bin/env python
+"""Django's command line, with the embedded servers started for commands that need them."""
+
+import os
+import sys
+
+
+def main() -> None:
+    if sys.version_info < (3, 12):  # noqa: UP036  (an older Python should say so itself)
+        sys.exit("Coppice needs Python 3.12 or newer; this is %d.%d." % sys.version_info[:2])
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    from config import embedded, environment
+    from config.servers import ServerFailed
+
+    try:
+        given = environment.read()
+        embedded.start_for_command(
+            sys.argv, postgres=not given.database_url, valkey=not given.redis_url
+        )
+    except (ImproperlyConfigured, ServerFailed) as error:
+        sys.exit(str(error))
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()
