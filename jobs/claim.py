@@ -1,0 +1,244 @@
+"""Take due jobs for one worker: choose, lock, count the attempt and grow the lease in one statement.
+
+What must always be true:
+1. A claim, its attempt count and its lease epoch are one row version: no crash can part them.
+2. Only types that the caller knows, in queues that are not paused, are ever touched.
+3. The best effective score goes first: `peek` merges the heads of all lanes without locks and says
+   how many jobs of each lane belong to the best `limit`; `picked` then locks that many per lane,
+   sliding past rows that others hold. So rivals shorten an answer but never block it, and a short
+   answer does not mean an empty queue: ask `has_due`.
+
+A lane is (queue, type, priority): with all three and `due_at` given, the claim index yields its
+jobs in order. A lane's mark is the last job taken from it. Starting there skips the index entries
+of jobs claimed before, which a long-held snapshot keeps from being removed. Jobs that come back
+with an earlier `due_at` lie before the mark, so the caller looks without marks now and then.
+
+FOR NO KEY UPDATE, since plain FOR UPDATE would skip jobs that a foreign key check holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jobs.database import Database
+
+CLAIM = """
+WITH lane AS MATERIALIZED (
+    SELECT l.queue, l.type, l.priority, l.mark_due, l.mark_id, l.n
+    FROM unnest(
+        %(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[],
+        %(mark_dues)s::timestamptz[], %(mark_ids)s::uuid[]
+    ) WITH ORDINALITY AS l (queue, type, priority, mark_due, mark_id, n)
+    WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = l.queue AND q.paused)
+), peek AS MATERIALIZED (
+    SELECT best.n, count(*) AS quota
+    FROM (
+        SELECT lane.n
+        FROM lane CROSS JOIN LATERAL (
+            SELECT j.due_at, j.id FROM jobs_job j
+            WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
+                AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= now()
+                AND (j.due_at, j.id) >= (lane.mark_due, lane.mark_id)
+            ORDER BY j.due_at, j.id LIMIT %(limit)s
+        ) head
+        ORDER BY greatest(0, lane.priority - CASE WHEN %(aging_seconds)s::float8 > 0
+            THEN floor(extract(epoch FROM now() - head.due_at)::float8 / %(aging_seconds)s::float8)
+            ELSE 0 END * %(aging_step)s::float8), head.due_at, head.id
+        LIMIT %(limit)s
+    ) best
+    GROUP BY best.n
+), picked AS MATERIALIZED (
+    SELECT p.id
+    FROM peek JOIN lane USING (n) CROSS JOIN LATERAL (
+        SELECT j.id FROM jobs_job j
+        WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
+            AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= now()
+            AND (j.due_at, j.id) >= (lane.mark_due, lane.mark_id)
+        ORDER BY j.due_at, j.id LIMIT peek.quota
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) p
+), claimed AS (
+    UPDATE jobs_job j SET
+        status = 'processing', attempt_count = j.attempt_count + 1,
+        lease_epoch = j.lease_epoch + 1, worker_id = %(worker)s::uuid,
+        started_at = now(), updated_at = now()
+    FROM picked WHERE j.id = picked.id
+    RETURNING j.id, j.type, j.queue, j.payload, j.priority, j.due_at, j.attempt_count,
+        j.max_attempts, j.lease_epoch, j.lost_count, j.wait_count
+), logged AS (
+    INSERT INTO jobs_joblog (job_id, at, event, from_status, to_status, attempt, worker_id)
+    SELECT id, now(), 'started', 'pending', 'processing', attempt_count, %(worker)s::uuid
+    FROM claimed
+)
+SELECT id::text, type, queue, payload::text, priority, extract(epoch FROM due_at)::float8,
+    attempt_count, max_attempts, lease_epoch, lost_count, wait_count,
+    extract(epoch FROM now())::float8
+FROM claimed
+"""
+
+HAS_DUE = """
+SELECT EXISTS (
+    SELECT FROM unnest(%(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[])
+        AS lane (queue, type, priority)
+    CROSS JOIN LATERAL (
+        SELECT FROM jobs_job j
+        WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
+            AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= now()
+        LIMIT 1
+    ) due
+    WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND q.paused)
+)
+"""
+
+# Walks from one queue's first entry in the claim index to the next queue's: one descent a queue.
+QUEUES_WITH_WORK = """
+WITH RECURSIVE found AS (
+    (SELECT queue FROM jobs_job
+     WHERE status = 'pending' AND unmet_dependencies = 0 AND due_at IS NOT NULL
+     ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT next.queue FROM found CROSS JOIN LATERAL (
+        SELECT j.queue FROM jobs_job j
+        WHERE j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at IS NOT NULL
+            AND j.queue > found.queue
+        ORDER BY j.queue LIMIT 1
+    ) next
+)
+SELECT queue FROM found
+"""
+
+# The planner must never walk the table for the sake of a stale statistic.
+CLAIM_SESSION = (
+    "SET enable_seqscan = off",
+    "SET enable_bitmapscan = off",
+    "SET enable_hashjoin = off",
+    "SET enable_mergejoin = off",
+    "SET jit = off",
+    "SET plan_cache_mode = force_generic_plan",
+)
+
+START_OF_TIME = "-infinity"
+NO_ID = "00000000-0000-0000-0000-000000000000"
+
+
+class Lane(NamedTuple):
+    queue: str
+    type: str
+    priority: int
+
+
+class Mark(NamedTuple):
+    """The last job taken from a lane: epoch seconds as text for PostgreSQL, and id."""
+
+    due: str
+    id: str
+
+
+class Claimed:
+    """One claimed job. Mutable and slotted: the worker makes tens of thousands a second."""
+
+    __slots__ = (
+        "attempt",
+        "claimed_at",
+        "due_at",
+        "id",
+        "lease_epoch",
+        "lost_count",
+        "max_attempts",
+        "payload",
+        "place",
+        "priority",
+        "queue",
+        "received",
+        "type",
+        "wait_count",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        type: str,
+        queue: str,
+        payload: str,
+        priority: int,
+        due_at: float,
+        attempt: int,
+        max_attempts: int,
+        lease_epoch: int,
+        lost_count: int,
+        wait_count: int,
+        claimed_at: float,
+    ) -> None:
+        self.id = id
+        self.type = type
+        self.queue = queue
+        self.payload = payload  # JSON text; parsed where the handler runs
+        self.priority = priority
+        self.due_at = due_at  # epoch seconds, like claimed_at by the database's clock
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self.lease_epoch = lease_epoch
+        self.lost_count = lost_count
+        self.wait_count = wait_count
+        self.claimed_at = claimed_at
+        self.received = 0.0  # time.monotonic() when the claim's answer came
+        self.place = -1  # the job's entry in the table shared with the supervisor
+
+    def __repr__(self) -> str:
+        return f"<Claimed {self.type} {self.id} epoch {self.lease_epoch}>"
+
+
+def claim(
+    database: Database,
+    *,
+    worker_id: str,
+    lanes: Sequence[Lane],
+    limit: int,
+    aging_minutes: float,
+    aging_step: float,
+    marks: dict[Lane, Mark] | None = None,
+) -> list[Claimed]:
+    """Claim up to `limit` due jobs of these lanes, best effective score first across lanes.
+
+    The answer is unordered. It may be short although more is due (rivals held rows).
+    """
+    if not lanes or limit < 1:
+        return []
+    none = Mark(START_OF_TIME, NO_ID)
+    starts = [marks.get(lane, none) for lane in lanes] if marks else [none] * len(lanes)
+    rows = database.rows(
+        CLAIM,
+        {
+            "queues": [lane.queue for lane in lanes],
+            "types": [lane.type for lane in lanes],
+            "priorities": [lane.priority for lane in lanes],
+            "mark_dues": [mark.due for mark in starts],
+            "mark_ids": [mark.id for mark in starts],
+            "limit": limit,
+            "worker": worker_id,
+            "aging_seconds": aging_minutes * 60.0,
+            "aging_step": aging_step,
+        },
+    )
+    return [Claimed(*row) for row in rows]
+
+
+def has_due(database: Database, lanes: Sequence[Lane]) -> bool:
+    """Whether anything is due in these lanes, looking past rows that others hold locked."""
+    if not lanes:
+        return False
+    rows = database.rows(
+        HAS_DUE,
+        {
+            "queues": [lane.queue for lane in lanes],
+            "types": [lane.type for lane in lanes],
+            "priorities": [lane.priority for lane in lanes],
+        },
+    )
+    return bool(rows[0][0])
+
+
+def queues_with_work(database: Database) -> list[str]:
+    """The queues that hold pending jobs with a time, due or not."""
+    return [row[0] for row in database.rows(QUEUES_WITH_WORK, {})]

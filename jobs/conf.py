@@ -1,0 +1,171 @@
+"""Every setting of Coppice: its name, its default, and what it means.
+
+Each field is the Django setting `COPPICE_<NAME>`, read once, converted from text where it came
+from the environment, and validated together. `docs/operating.md` has the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+from jobs.errors import SettingsError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    database: str = "default"
+    """The Django database alias that holds the jobs."""
+    database_direct_url: str = ""
+    """A connection that does not pass through a transaction pooler, for LISTEN and sessions."""
+    redis_url: str = ""
+    """Where live events go; empty: nowhere."""
+
+    max_attempts: int = 3
+    """Attempts of a job whose handler does not say."""
+    timeout_seconds: float = 0.0
+    """Time-out of an attempt whose handler does not say; 0: none."""
+    max_payload_bytes: int = 1_048_576
+    """Largest payload, metadata or result, as UTF-8 JSON."""
+    max_wait_rounds: int = 1_000
+    """How often one job may answer WaitFor before that counts as a failure."""
+
+    aging_minutes: float = 10.0
+    """Minutes of waiting after which a job gains one aging step; 0: strict priority."""
+    aging_step: float = 0.5
+    """How much priority one aging step is worth."""
+
+    poll_seconds: float = 1.0
+    """How often an idle worker looks for work without being woken."""
+    prefetch_seconds: float = 0.05
+    """How much work beyond the free slots a worker may hold, measured in its handlers' time."""
+    prefetch_max: int = 2_000
+    """The most jobs a worker process holds that have not started."""
+    batch_rows: int = 500
+    """The most outcomes that one completing transaction writes."""
+    batch_seconds: float = 0.005
+    """The longest that an outcome waits for others to share its transaction."""
+    grace_seconds: float = 5.0
+    """How long a handler may go on after its time-out before its slot is given up."""
+    hung_seconds: float = 600.0
+    """How long a child process may show no pulse, without an overdue job, before it is replaced."""
+
+    beat_seconds: float = 2.0
+    """How often a supervisor says that its children live."""
+    dead_after_seconds: float = 15.0
+    """How long a beat must stand still under observation before a worker is called dead."""
+    lock_free_seconds: float = 3.0
+    """The same, when the worker's session lock is free as well."""
+
+    retention_days: float = 7.0
+    """How long completed and cancelled jobs are kept, with attempts and logs; 0: for ever."""
+    retention_batch: int = 1_000
+    """The most jobs that one retention statement deletes."""
+    unknown_type_alert_seconds: float = 60.0
+    """How long a due job may wait for a worker that knows its type before an alert is raised."""
+    unknown_type_after: float = 0.0
+    """Seconds after which such a job is dead-lettered; 0: never."""
+    dead_letter_alert: int = 100
+    """How many dead letters raise an alert; 0: none."""
+    event_queue: int = 10_000
+    """The most events that wait for Redis in one process; more are dropped and counted."""
+
+
+_MINIMUM: dict[str, float] = {
+    "max_attempts": 1,
+    "timeout_seconds": 0,
+    "max_payload_bytes": 1_024,
+    "max_wait_rounds": 1,
+    "aging_minutes": 0,
+    "aging_step": 0,
+    "poll_seconds": 0.05,
+    "prefetch_seconds": 0,
+    "prefetch_max": 1,
+    "batch_rows": 1,
+    "batch_seconds": 0,
+    "grace_seconds": 0,
+    "hung_seconds": 1,
+    "beat_seconds": 0.05,
+    "dead_after_seconds": 0.2,
+    "lock_free_seconds": 0.2,
+    "retention_days": 0,
+    "retention_batch": 1,
+    "unknown_type_alert_seconds": 1,
+    "unknown_type_after": 0,
+    "dead_letter_alert": 0,
+    "event_queue": 1,
+}
+
+
+@lru_cache(maxsize=1)
+def get() -> Settings:
+    """The settings in force. Raises SettingsError naming every wrong one."""
+    return load(lambda name: getattr(django_settings, name, None))
+
+
+def load(read: Callable[[str], Any]) -> Settings:
+    """Build and validate settings from a reader of `COPPICE_*` names; None means the default."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for field in fields(Settings):
+        key = f"COPPICE_{field.name.upper()}"
+        given = read(key)
+        if given is None:
+            continue
+        try:
+            values[field.name] = _convert(given, type(field.default))
+        except (TypeError, ValueError):
+            kind = {int: "a whole number", float: "a number"}.get(type(field.default), "text")
+            problems.append(f"{key}={given!r} must be {kind}")
+    settings = Settings(**values)
+    problems += _problems(settings)
+    if problems:
+        raise SettingsError("; ".join(problems))
+    return settings
+
+
+def _convert(given: Any, kind: type) -> Any:
+    if kind is str:
+        if not isinstance(given, str):
+            raise TypeError
+        return given
+    if isinstance(given, bool):
+        raise TypeError
+    value = float(given)
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError
+    if kind is int:
+        if value != int(value):
+            raise ValueError
+        return int(value)
+    return value
+
+
+def _problems(settings: Settings) -> list[str]:
+    problems = [
+        f"COPPICE_{name.upper()}={getattr(settings, name)!r} must be at least {least:g}"
+        for name, least in _MINIMUM.items()
+        if getattr(settings, name) < least
+    ]
+    for name in ("dead_after_seconds", "lock_free_seconds"):
+        # A beat that comes late once, or is lost once, must not look like death.
+        needed = settings.beat_seconds * (3 if name == "dead_after_seconds" else 1)
+        if getattr(settings, name) < needed:
+            problems.append(
+                f"COPPICE_{name.upper()}={getattr(settings, name):g} must be at least {needed:g}, "
+                f"as COPPICE_BEAT_SECONDS is {settings.beat_seconds:g}"
+            )
+    return problems
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting.startswith("COPPICE_"):
+        get.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="coppice-settings")

@@ -1,0 +1,180 @@
+"""Two ways to the database for the statements that matter: through Django, or a connection of ours.
+
+`DjangoDatabase` joins whatever transaction the caller is in: enqueue, lifecycle, tests. A worker's
+own threads use `DirectDatabase`, a plain psycopg connection with prepared statements and binary
+results that no request or handler ever touches. Both speak the same few words, so claim, complete
+and rescue are written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, LiteralString, Protocol, cast
+
+import psycopg
+from django.db import connections, transaction
+from psycopg.conninfo import make_conninfo
+
+from jobs import conf
+from jobs.errors import TryLater
+
+type Params = Mapping[str, Any]
+type Row = tuple[Any, ...]
+
+
+class Database(Protocol):
+    def rows(self, sql: str, params: Params) -> list[Row]: ...
+
+    def run(self, sql: str, params: Params) -> int:
+        """Execute and return how many rows were touched."""
+        ...
+
+    def transaction(self) -> Any:
+        """A context manager: one transaction, or a savepoint inside the caller's."""
+        ...
+
+
+class DjangoDatabase:
+    """The caller's Django connection, inside the caller's transaction."""
+
+    def __init__(self, alias: str | None = None) -> None:
+        self.alias = alias or conf.get().database
+
+    def rows(self, sql: str, params: Params) -> list[Row]:
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute(sql, params)
+            return cursor.fetchall() if cursor.description else []
+
+    def run(self, sql: str, params: Params) -> int:
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute(sql, params)
+            return int(cursor.rowcount)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with transaction.atomic(using=self.alias):
+            yield
+
+
+class DirectDatabase:
+    """One psycopg connection of our own, in autocommit, reconnected by its owner when it breaks.
+
+    `pooled` says that a transaction pooler sits between: then nothing is prepared, and nothing may
+    rely on the session.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        name: str = "",
+        session: tuple[str, ...] = (),
+        connect_timeout: int = 5,
+    ) -> None:
+        self.conninfo = conninfo
+        self.name = name
+        self.session = session
+        self.connect_timeout = connect_timeout
+        self.pooled = False
+        self._connection: psycopg.Connection[Row] | None = None
+
+    @property
+    def connection(self) -> psycopg.Connection[Row]:
+        """The live connection, opened if need be. Raises TryLater when that fails."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self._connect()
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and not self._connection.closed
+
+    def rows(self, sql: str, params: Params) -> list[Row]:
+        with self.connection.cursor(binary=True) as cursor:
+            cursor.execute(cast(LiteralString, sql), params, prepare=not self.pooled)
+            return cursor.fetchall() if cursor.description else []
+
+    def run(self, sql: str, params: Params) -> int:
+        with self.connection.cursor(binary=True) as cursor:
+            cursor.execute(cast(LiteralString, sql), params, prepare=not self.pooled)
+            return cursor.rowcount
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self.connection.transaction():
+            yield
+
+    def close(self) -> None:
+        """Close without raising, also when the server is long gone."""
+        if self._connection is not None:
+            try:
+                self._connection.close()
+            finally:
+                self._connection = None
+
+    def _connect(self) -> psycopg.Connection[Row]:
+        try:
+            connection = psycopg.connect(
+                make_conninfo(
+                    self.conninfo,
+                    connect_timeout=self.connect_timeout,
+                    application_name=f"coppice {self.name}".strip(),
+                    # A peer that vanished without a word is noticed within about half a minute.
+                    keepalives_idle=10,
+                    keepalives_interval=5,
+                    keepalives_count=4,
+                ),
+                autocommit=True,
+            )
+            self.pooled = is_pooled(connection)
+            if self.pooled:
+                connection.prepare_threshold = None
+            else:
+                for statement in self.session:
+                    connection.execute(cast(LiteralString, statement))
+        except psycopg.Error as error:
+            raise TryLater(f"the database cannot be reached: {error}") from error
+        return connection
+
+
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether something stands between us and the server process.
+
+    A pooler hands out a cancel key of its own, so the process id in it is not the one that
+    the server reports.
+    """
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is None or row[0] != connection.info.backend_pid
+
+
+def direct_conninfo() -> str:
+    """Where a worker's own connections go: the direct URL, else what Django's database says."""
+    settings = conf.get()
+    if settings.database_direct_url:
+        return settings.database_direct_url
+    wrapper = connections[settings.database]
+    parameters = wrapper.get_connection_params()
+    ours = {
+        key: value
+        for key, value in parameters.items()
+        if isinstance(value, (str, int)) and not isinstance(value, bool)
+        if key not in {"prepare_threshold", "client_encoding"}
+    }
+    return make_conninfo(**ours)
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether an error means that the database is unreachable or restarting, not that SQL is wrong."""
+    if isinstance(error, TryLater):
+        return True
+    if isinstance(error, psycopg.OperationalError):
+        state = error.sqlstate
+        # 57P0x: shutting down or starting; 08: connection; 53: no room; none: the socket broke.
+        return state is None or state.startswith(("57P", "08", "53"))
+    return isinstance(error, psycopg.InterfaceError)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the very same transaction may simply be tried again: deadlock or serialisation."""
+    return isinstance(error, psycopg.Error) and error.sqlstate in {"40P01", "40001", "55P03"}

@@ -1,0 +1,54 @@
+"""Words about many jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from django.db import models
+from django.db.models.functions import Now
+
+from jobs.states import LIVE, Status
+
+if TYPE_CHECKING:
+    from jobs.models import Job
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def pending(self) -> Self:
+        return self.filter(status=Status.PENDING)
+
+    def ready(self) -> Self:
+        """Due, with nothing to wait for: what a worker may claim now."""
+        return self.pending().filter(unmet_dependencies=0, due_at__lte=Now())
+
+    def scheduled(self) -> Self:
+        """Not due yet, and never failed."""
+        return self.pending().filter(
+            unmet_dependencies=0, due_at__gt=Now(), next_retry_at__isnull=True
+        )
+
+    def retrying(self) -> Self:
+        """Not due yet after an attempt that failed, snoozed or was lost."""
+        return self.pending().filter(
+            unmet_dependencies=0, due_at__gt=Now(), next_retry_at__isnull=False
+        )
+
+    def blocked(self) -> Self:
+        return self.pending().filter(unmet_dependencies__gt=0)
+
+    def held(self) -> Self:
+        return self.pending().filter(unmet_dependencies=0, due_at__isnull=True)
+
+    def processing(self) -> Self:
+        return self.filter(status=Status.PROCESSING)
+
+    def live(self) -> Self:
+        return self.filter(status__in=list(LIVE))
+
+    def dead(self) -> Self:
+        """The dead-letter queue."""
+        return self.filter(status=Status.FAILED)
+
+    def finished(self) -> Self:
+        """Ended well or cancelled: what retention may delete."""
+        return self.filter(status__in=[Status.COMPLETED, Status.CANCELLED])
