@@ -6,8 +6,8 @@ import sys
 
 
 def main() -> None:
-    if sys.version_info < (3, 12):  # noqa: UP036  (an older Python should say so itself)
-        sys.exit("Coppice needs Python 3.12 or newer; this is %d.%d." % sys.version_info[:2])
+    if sys.version_info < (3, 12):  # noqa: UP036
+        sys.exit("Coppice needs Python 3.12 or newer; this is {}.{}.".format(*sys.version_info))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
     from django.core.exceptions import ImproperlyConfigured

@@ -7,9 +7,9 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django_application = get_asgi_application()
 
-from channels.routing import ProtocolTypeRouter  # noqa: E402
+from channels.routing import ProtocolTypeRouter
 
-from config import embedded, environment  # noqa: E402
+from config import embedded, environment
 
 given = environment.read()
 embedded.start_here(postgres=not given.database_url, valkey=not given.redis_url)

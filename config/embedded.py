@@ -82,9 +82,9 @@ def start_for_command(arguments: Sequence[str], *, postgres: bool, valkey: bool)
 
 
 def start_here(*, postgres: bool, valkey: bool) -> None:
+    # Always both, so that two processes that miss different ones can share a keeper.
     if postgres or valkey:
-        programs = embedded_programs() if postgres else None
-        start(Wanted(place=HERE, postgres=programs, valkey=valkey))
+        start(Wanted(place=HERE, postgres=embedded_programs(), valkey=True))
 
 
 def start(wanted: Wanted) -> None:
@@ -92,7 +92,11 @@ def start(wanted: Wanted) -> None:
     home = wanted.place.home
     if home in _descriptors:
         return
-    home.mkdir(parents=True, exist_ok=True)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "start.lock").touch(mode=0o600)
+    except OSError as error:
+        raise ServerFailed(f"{error.filename} cannot be written: {error.strerror}.") from error
     with _locked(home / "start.lock"):
         users = os.open(home / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
         # Waits here while a keeper is stopping. The lock goes with the last process that
@@ -114,10 +118,11 @@ def release(place: Place) -> None:
 
 
 def _make_ready(wanted: Wanted) -> None:
-    """Called under `start.lock`, as a user: so no other keeper starts, and the present one stays."""
+    """Called under `start.lock`, as a user: no other keeper starts, and the present one stays."""
     limit = time.monotonic() + START_SECONDS
     while not _is_free(wanted.place.home / "keeper.lock"):
-        if all(server.is_running() for server in wanted.servers()):
+        said_so = (wanted.place.home / "ready").exists()
+        if said_so and all(server.is_running() for server in wanted.servers()):
             return
         if time.monotonic() > limit:
             raise ServerFailed(

@@ -44,12 +44,15 @@ class Environment:
     cors_allowed_origins: list[str]
     csrf_trusted_origins: list[str]
     default_from_email: str
-    email: dict[str, object]
+    # The default entry of Django's MAILERS.
+    mailer: dict[str, object]
     # Redirect to https, secure cookies, HSTS.
     https: bool
     # Whether X-Forwarded-Proto comes from our own proxy and may be believed.
     trusted_proxy: bool
     log_level: str
+    # Whether the example application is installed.
+    demo: bool
     # COPPICE_*, as given; the jobs app parses and checks them.
     coppice: dict[str, str]
 
@@ -83,11 +86,16 @@ class _Reader:
             cors_allowed_origins=self._origins("CORS_ALLOWED_ORIGINS"),
             csrf_trusted_origins=self._origins("CSRF_TRUSTED_ORIGINS"),
             default_from_email=self.given.get("DEFAULT_FROM_EMAIL", "coppice@localhost"),
-            email=self._email(debug=debug),
+            mailer=self._mailer(debug=debug),
             https=self._flag("HTTPS", default=not debug),
             trusted_proxy=self._flag("TRUSTED_PROXY", default=False),
             log_level=self._log_level(),
-            coppice={k: v for k, v in self.given.items() if k.startswith("COPPICE_")},
+            demo=self._flag("DEMO", default=debug),
+            coppice={
+                key: value
+                for key, value in self.given.items()
+                if key.startswith("COPPICE_") and not key.startswith("COPPICE_TEST_")
+            },
         )
         if environment.database_direct_url and on_trial:
             self._problem("DATABASE_DIRECT_URL", "set while DATABASE_URL is not; set both")
@@ -108,8 +116,7 @@ class _Reader:
         return False
 
     def _list(self, key: str) -> list[str]:
-        found: list[str] = environ.Env(environ=None).parse_value(self.given.get(key, ""), list)
-        return [each.strip() for each in found if each.strip()]
+        return [each.strip() for each in self.given.get(key, "").split(",") if each.strip()]
 
     def _origins(self, key: str) -> list[str]:
         origins = self._list(key)
@@ -149,17 +156,23 @@ class _Reader:
             self._problem("ALLOWED_HOSTS", right)
         return hosts
 
-    def _email(self, *, debug: bool) -> dict[str, object]:
+    def _mailer(self, *, debug: bool) -> dict[str, object]:
         default = "consolemail://" if debug else "smtp://localhost:25"
         try:
-            found: dict[str, object] = environ.Env.email_url_config(
-                self.given.get("EMAIL_URL", default)
-            )
-        except (environ.ImproperlyConfigured, ValueError, KeyError):
+            found = environ.Env.email_url_config(self.given.get("EMAIL_URL", default))
+        except (environ.ImproperlyConfigured, ValueError):
             right = "must look like smtp+tls://user:password@mail.example.org:587"
             self._problem("EMAIL_URL", right, secret=True)
             return {}
-        return found
+        options = {
+            key.removeprefix("EMAIL_").lower(): value
+            for key, value in {**found, **found.get("OPTIONS", {})}.items()
+            if value and key not in ("EMAIL_BACKEND", "OPTIONS")
+        }
+        for key, name in {"host_user": "username", "host_password": "password"}.items():
+            if key in options:
+                options[name] = options.pop(key)
+        return {"BACKEND": found["EMAIL_BACKEND"], "OPTIONS": options}
 
     def _log_level(self) -> str:
         level = self.given.get("LOG_LEVEL", "INFO").strip().upper()

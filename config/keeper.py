@@ -27,27 +27,31 @@ LOOK_SECONDS = 0.25
 def main() -> None:
     options = _options()
     place = Place(home=options.home)
+    ready = options.home / "ready"
     one_keeper = os.open(options.home / "keeper.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(one_keeper, fcntl.LOCK_EX)
     users = os.open(options.home / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
+    ready.unlink(missing_ok=True)
 
     servers: list[Postgres | Valkey] = []
     try:
         place.make_account()
-        place.make_folder(place.base, private=False)
+        place.make_base()
         if options.postgres is not None:
             servers.append(Postgres(place=place, programs=options.postgres, fast=options.fast))
         if options.valkey:
             servers.append(Valkey(place=place))
         for server in servers:
             server.start()
+        ready.touch()
         _report(options.report, "ready")
-        _keep(servers, users)
+        _keep(servers, users, linger=0.0 if options.temporary else LINGER_SECONDS)
     except ServerFailed as error:
         _report(options.report, str(error))
     finally:
+        ready.unlink(missing_ok=True)
         for server in reversed(servers):
             server.stop()
         if options.temporary:
@@ -57,7 +61,7 @@ def main() -> None:
         os.close(users)
 
 
-def _keep(servers: list[Postgres | Valkey], users: int) -> None:
+def _keep(servers: list[Postgres | Valkey], users: int, *, linger: float) -> None:
     unused_since: float | None = None
     while True:
         time.sleep(LOOK_SECONDS)
@@ -70,8 +74,8 @@ def _keep(servers: list[Postgres | Valkey], users: int) -> None:
                     server.start()
             continue
         now = time.monotonic()
-        unused_since = unused_since or now
-        if now - unused_since >= LINGER_SECONDS:
+        unused_since = now if unused_since is None else unused_since
+        if now - unused_since >= linger:
             return
         fcntl.flock(users, fcntl.LOCK_UN)
 
@@ -85,7 +89,7 @@ def _report(pipe: int, message: str) -> None:
         pass
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(_number: int, _frame: FrameType | None) -> None:
     sys.exit(0)
 
 

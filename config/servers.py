@@ -19,13 +19,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
-import psutil
 import psycopg
 
 ACCOUNT = "coppice-embedded"
@@ -80,13 +80,20 @@ class Place:
         _run([*command, "--user-group", ACCOUNT])
         self.__dict__.pop("account", None)
 
-    def make_folder(self, folder: Path, *, private: bool = True) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
+    def make_base(self) -> None:
+        for folder in (self.base.parent, self.base) if self.base != self.home else (self.home,):
+            folder.mkdir(exist_ok=True)
+            # Whatever the umask says: the servers' account has to pass.
+            folder.chmod(0o755)
+
+    def make_folder(self, folder: Path) -> Path:
+        """A folder of the servers, closed to everybody else."""
+        folder.mkdir(exist_ok=True)
         if folder.lstat().st_uid not in (os.geteuid(), self._uid) or folder.is_symlink():
             raise ServerFailed(f"{folder} belongs to somebody else; remove it and try again.")
         if self.account is not None:
             os.chown(folder, self.account.pw_uid, self.account.pw_gid)
-        folder.chmod(0o700 if private else 0o755)
+        folder.chmod(0o700)
         return folder
 
     def remove(self) -> None:
@@ -172,9 +179,10 @@ class Postgres:
         if self.place.account is None or _everybody_may_enter(self.programs):
             return
         install = self.programs.parent
-        copy = SYSTEM_HOME / f"programs-{_digest(install)}"
+        copy = SYSTEM_HOME / f"programs-{_digest(install)}-{self.major}"
         if not copy.exists():
-            SYSTEM_HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
+            SYSTEM_HOME.mkdir(exist_ok=True)
+            SYSTEM_HOME.chmod(0o755)
             partial = Path(tempfile.mkdtemp(dir=SYSTEM_HOME))
             partial.chmod(0o755)
             package = install.parent
@@ -200,6 +208,8 @@ class Postgres:
         partial.rename(self.data)
 
     def _running_pid(self) -> int | None:
+        import psutil  # Comes with the embedded servers; production has neither.
+
         try:
             pid = int((self.data / "postmaster.pid").read_text().splitlines()[0])
             command = psutil.Process(pid).cmdline()
@@ -333,15 +343,16 @@ def _spawn(command: Sequence[str], place: Place | None, *, log: Path) -> subproc
 
 
 def _end(pid: int, number: signal.Signals) -> None:
-    try:
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         process.send_signal(number)
-        process.wait(STOP_SECONDS)
-    except psutil.NoSuchProcess:
-        return
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(STOP_SECONDS)
+        try:
+            process.wait(STOP_SECONDS)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_SECONDS)
 
 
 def _ask_valkey(path: Path, command: bytes) -> bytes:

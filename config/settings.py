@@ -36,9 +36,11 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_filters",
     "corsheaders",
-    *(app for app in ("jobs", "ranges", "worker") if find_spec(app)),
+    "jobs",
+    "ranges",
+    "worker",
 ]
-if DEBUG and find_spec("examples") and find_spec("examples.geonames"):
+if given.demo and find_spec("examples") and find_spec("examples.geonames"):
     INSTALLED_APPS.append("examples.geonames")
 
 MIDDLEWARE = [
@@ -150,7 +152,7 @@ STORAGES = {
 # E-mail
 
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = given.default_from_email
-globals().update(given.email)
+MAILERS = {"default": given.mailer}
 
 
 # Who may come in, and what a page may load

@@ -1,0 +1,107 @@
+# Two commands do everything: `make demo` shows the product, `make test` checks it.
+# Each needs only Python 3.12 or newer and make.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PORT ?= 8000
+ARGS ?=
+
+# Settings of the developer's own must not reach the checks.
+CLEAN_ENV := env -u DATABASE_URL -u DATABASE_DIRECT_URL -u REDIS_URL -u SECRET_KEY -u DEBUG \
+	-u ALLOWED_HOSTS -u HTTPS -u DEMO -u LOG_LEVEL
+PRODUCTION_ENV := $(CLEAN_ENV) DATABASE_URL=postgresql://coppice@localhost/coppice \
+	REDIS_URL=redis://localhost DEBUG=false ALLOWED_HOSTS=console.example.org \
+	SECRET_KEY=only-for-the-check-$$(head -c 48 /dev/urandom | base64 | tr -d '\n')
+SOURCES = $(wildcard config jobs ranges worker templates examples)
+RELOAD = $(VENV)/bin/watchfiles --sigint-timeout 40
+
+.DEFAULT_GOAL := help
+.PHONY: help demo web worker watch migrate test lint types checks unit database system-database \
+	integration format pins wheel packages clean
+
+help: ## Show this list
+	@echo "Usage: make TARGET [ARGS=...] [PORT=8000]"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
+
+# --- Try it -----------------------------------------------------------------------------------
+
+demo: $(VENV)/.demo ## Everything at once, with real data; ARGS=--once ends when all is done
+	@$(PY) manage.py demo $(ARGS)
+
+web: migrate ## The console and the API on PORT; starts anew when a file changes
+	$(RELOAD) '$(PY) -m daphne -b 127.0.0.1 -p $(PORT) config.asgi:application' $(SOURCES)
+
+worker: migrate ## A worker; starts anew when a file changes
+	$(RELOAD) --filter python '$(PY) manage.py runworker $(ARGS)' $(SOURCES)
+
+watch: $(VENV)/.demo ## The state of the queues, live
+	@$(PY) manage.py jobs stats --watch $(ARGS)
+
+migrate: $(VENV)/.demo ## Bring the database up to date
+	@$(PY) manage.py migrate --verbosity 0
+
+# --- Check it ---------------------------------------------------------------------------------
+
+test: lint types checks unit integration system-database ## Format, lint, types, rules, wheel, all tests
+	@echo "All checks passed."
+
+lint: $(VENV)/.dev ## Format and lint, without changing anything
+	$(VENV)/bin/ruff format --check --quiet
+	$(VENV)/bin/ruff check --quiet
+
+types: $(VENV)/.dev ## Types, with mypy
+	$(CLEAN_ENV) $(VENV)/bin/mypy
+
+checks: $(VENV)/.dev ## Import rules, missing migrations, production settings
+	$(CLEAN_ENV) $(VENV)/bin/lint-imports
+	$(CLEAN_ENV) $(PY) manage.py makemigrations --check --dry-run
+	$(PRODUCTION_ENV) $(PY) manage.py check --deploy --fail-level WARNING
+
+unit: $(VENV)/.dev ## Tests of pure code, without Django
+	$(CLEAN_ENV) $(PY) -m pytest tests/unit -p no:django -W ignore::pytest.PytestConfigWarning $(ARGS)
+
+integration: $(VENV)/.dev packages ## All other tests, on the embedded servers
+	$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit $(ARGS)
+
+database: $(VENV)/.dev ## The database tests only
+	$(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS)
+
+system-database: $(VENV)/.dev ## The database tests again, on the system's PostgreSQL if there is one
+	@if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then set -x; \
+		COPPICE_TEST_SYSTEM_POSTGRES=1 $(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS); \
+	else echo "No PostgreSQL below /usr/lib/postgresql: the second run is left out."; fi
+
+format: $(VENV)/.dev ## Format the code and mend what ruff can
+	$(VENV)/bin/ruff check --fix --quiet || true
+	$(VENV)/bin/ruff format
+
+wheel: $(VENV)/.dev ## Build the wheel into dist/
+	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+pins: $(VENV)/.dev ## Pin the newest releases into requirements/*.txt
+	$(PY) requirements/pin.py
+
+clean: ## Remove the virtual environment, the embedded servers' data and what tools left
+	rm -rf $(VENV) .data build dist staticfiles .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# --- What the above needs ---------------------------------------------------------------------
+
+# Made once; when requirements change, pip installs the difference.
+$(VENV)/bin/python:
+	@python=$$(sh .ci/find-python) && echo "Making $(VENV) with $$python" && \
+		"$$python" -m venv --clear $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python requirements/base.txt requirements/demo.txt
+	@echo "Installing what the demo needs"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements/demo.txt
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
+	@echo "Installing what the checks need"
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+# Tests that need one of these and do not find it are skipped, with the reason.
+packages:
+	@sh .ci/install-packages chromium pgbouncer
