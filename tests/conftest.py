@@ -1,0 +1,166 @@
+"""Servers and databases for the tests.
+
+Each run has a PostgreSQL of its own, without durability, in a folder that vanishes with the run.
+`COPPICE_TEST_SYSTEM_POSTGRES=1` takes the system's PostgreSQL instead of the embedded one.
+
+- `database_url`: the server, for whoever makes databases of their own.
+- `db` and its like from pytest-django: the database `test_coppice`, in this process.
+- `project_database`: a fresh migrated database, for tests that start real processes.
+- `own_postgres`: a durable server for one test, to stop and start at will.
+- `redis_url`: an empty Valkey, started when first asked for. Without it nothing answers there.
+"""
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from psycopg.conninfo import conninfo_to_dict
+
+from config import embedded
+from config.servers import Place, Postgres, embedded_programs, postgres_url, valkey_url
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+TEMPLATE = "coppice_template"
+
+# For the processes that tests start. With DATABASE_URL, which each test gives, they would
+# otherwise ask for all that production needs.
+os.environ |= {
+    "ALLOWED_HOSTS": "localhost,127.0.0.1,testserver",
+    "DEBUG": "false",
+    "DEMO": "true",
+    "HTTPS": "false",
+    "SECRET_KEY": "only-for-tests-" + "0123456789" * 5,
+}
+
+
+@pytest.fixture(scope="session")
+def postgres_programs() -> Path:
+    """The PostgreSQL under test."""
+    if not os.environ.get("COPPICE_TEST_SYSTEM_POSTGRES"):
+        return embedded_programs()
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name)
+    )
+    if not found:
+        pytest.exit("COPPICE_TEST_SYSTEM_POSTGRES is set, but /usr/lib/postgresql is empty.", 2)
+    return found[-1]
+
+
+@pytest.fixture(scope="session")
+def database_url(postgres_programs: Path) -> Iterator[str]:
+    """The URL of the run's PostgreSQL; its database is `postgres`."""
+    place = Place(home=_temporary_home())
+    embedded.start(
+        embedded.Wanted(place=place, postgres=postgres_programs, fast=True, temporary=True)
+    )
+    yield postgres_url(place, "postgres")
+    embedded.release(place)
+
+
+@pytest.fixture
+def own_postgres(postgres_programs: Path) -> Iterator[Postgres]:
+    """A running, durable server for this test alone; `url("coppice")` is its database."""
+    place = Place(home=_temporary_home())
+    place.make_account()
+    place.make_base()
+    server = Postgres(place=place, programs=postgres_programs)
+    server.start()
+    yield server
+    server.stop()
+    place.remove()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(database_url: str) -> None:
+    """pytest-django's hook before it makes the test database."""
+    from django.db import connections
+
+    connections["default"].settings_dict.update(_django_database(database_url))
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """The whole server goes after the run; dropping would only wait for stray connections."""
+    return True
+
+
+@pytest.fixture(scope="session")
+def _template_database(database_url: str) -> str:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{TEMPLATE}"'.encode())
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=CHECKOUT,
+        env={**os.environ, "DATABASE_URL": _named(database_url, TEMPLATE)},
+        check=True,
+    )
+    return TEMPLATE
+
+
+@pytest.fixture
+def project_database(database_url: str, _template_database: str) -> Iterator[str]:
+    """The URL of a fresh, migrated database. Give it to a process as DATABASE_URL."""
+    name = f"project_{secrets.token_hex(6)}"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{TEMPLATE}"'.encode())
+        yield _named(database_url, name)
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+@pytest.fixture(scope="session")
+def _valkey_place() -> Iterator[Place]:
+    place = Place(home=_temporary_home())
+    yield place
+    embedded.release(place)
+    place.remove()
+
+
+@pytest.fixture
+def redis_url(_valkey_place: Place) -> str:
+    """The URL of the run's Valkey, emptied."""
+    embedded.start(embedded.Wanted(place=_valkey_place, valkey=True, temporary=True))
+    url = valkey_url(_valkey_place)
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
+    return url
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_of_the_checkout_are_not_touched(
+    request: pytest.FixtureRequest, _valkey_place: Place
+) -> Iterator[None]:
+    """This process finds the run's Valkey, or nothing, where a developer's own would be."""
+    if not request.config.pluginmanager.hasplugin("django"):
+        yield
+        return
+    from django.conf import settings
+    from django.test import override_settings
+
+    url = valkey_url(_valkey_place)
+    caches = {"default": {**settings.CACHES["default"], "LOCATION": url}}
+    with override_settings(COPPICE_REDIS_URL=url, CACHES=caches):
+        yield
+
+
+def _temporary_home() -> Path:
+    # In /tmp whatever TMPDIR says: the path of a socket must be short.
+    home = Path(tempfile.mkdtemp(prefix="coppice-test-", dir="/tmp"))
+    # The servers' account must get through.
+    home.chmod(0o755)
+    return home
+
+
+def _named(url: str, database: str) -> str:
+    return f"{url.rpartition('/')[0]}/{database}"
+
+
+def _django_database(url: str) -> dict[str, str]:
+    parts = conninfo_to_dict(url)
+    return {"NAME": "coppice", "USER": str(parts["user"]), "HOST": str(parts["host"]), "PORT": ""}
