@@ -37,13 +37,14 @@ def score(
 def order_key(
     priority: int,
     due_at: float,
-    id: str,
+    job_id: str,
     now: float,
+    *,
     aging_minutes: float = AGING_MINUTES,
     aging_step: float = AGING_STEP,
 ) -> tuple[float, float, str]:
     """The place of a job at the moment ``now``."""
-    return score(priority, now - due_at, aging_minutes, aging_step), due_at, id
+    return score(priority, now - due_at, aging_minutes, aging_step), due_at, job_id
 
 
 def steady_until(

@@ -65,22 +65,17 @@ def test_a_score_never_rises_with_waiting_and_stays_between_zero_and_the_priorit
     )
 
 
-@given(priorities, waits, waits, ids, ids, agings, aging_steps, waits)
+@given(priorities, st.lists(st.tuples(waits, ids), min_size=2), agings, aging_steps, waits)
 def test_within_one_priority_the_older_job_comes_first_at_every_moment(
-    priority: int,
-    one_wait: float,
-    other_wait: float,
-    one_id: str,
-    other_id: str,
-    minutes: float,
-    step: float,
-    later: float,
+    priority: int, jobs: list[tuple[float, str]], minutes: float, step: float, later: float
 ) -> None:
-    older, younger = sorted([(NOW - one_wait, one_id), (NOW - other_wait, other_id)])
+    by_age = sorted((NOW - wait, job_id) for wait, job_id in jobs)
+    keys = [
+        order_key(priority, due_at, job_id, NOW + later, aging_minutes=minutes, aging_step=step)
+        for due_at, job_id in by_age
+    ]
 
-    assert order_key(priority, *older, NOW + later, minutes, step) <= order_key(
-        priority, *younger, NOW + later, minutes, step
-    )
+    assert keys == sorted(keys)
 
 
 @given(priorities, waits, agings, aging_steps, st.floats(min_value=0, max_value=1))
@@ -96,11 +91,11 @@ def test_a_score_is_steady_until_the_moment_said(
         assert score(priority, moment - due_at, minutes, step) == before
 
 
-@given(priorities, waits, waits, agings, aging_steps, st.floats(min_value=0, max_value=86400))
+@given(priorities, st.tuples(waits, waits), agings, aging_steps, st.floats(0, 86400))
 def test_jobs_due_before_the_bound_score_no_worse(
-    priority: int, waited: float, other_wait: float, minutes: float, step: float, later: float
+    priority: int, two_waits: tuple[float, float], minutes: float, step: float, later: float
 ) -> None:
-    due_at, other_due_at = NOW - waited, NOW - other_wait
+    due_at, other_due_at = (NOW - wait for wait in two_waits)
 
     if other_due_at < no_worse_before(priority, due_at, NOW, minutes, step):
         assert score(priority, NOW + later - other_due_at, minutes, step) <= score(

@@ -69,12 +69,12 @@ class Scheduler[E: Entry](Protocol):
     def peek(self, now: float) -> E | None:
         """The entry that `pop` would give out."""
 
-    def discard(self, id: str) -> E | None:
+    def discard(self, job_id: str) -> E | None:
         """Take one entry out, wherever it stands. None if it is not held."""
 
     def __len__(self) -> int: ...
 
-    def __contains__(self, id: object) -> bool: ...
+    def __contains__(self, job_id: object) -> bool: ...
 
 
 class Lane(Protocol):
@@ -137,16 +137,16 @@ class LaneScheduler[L: Lane, E: Entry]:
         raise NotImplementedError
 
     def push(self, entry: E) -> bool:
-        id = entry.id
+        job_id = entry.id
         known = self._known
-        if id in known:
+        if job_id in known:
             return False
-        known[id] = entry
+        known[job_id] = entry
         try:
             lane = self._lanes[entry.priority]
         except KeyError:
             lane = self._open_lane(entry.priority)
-        if lane.push((entry.due_at, id)) and lane is not self._best:
+        if lane.push((entry.due_at, job_id)) and lane is not self._best:
             self._until = -inf
         return True
 
@@ -154,11 +154,11 @@ class LaneScheduler[L: Lane, E: Entry]:
         known = self._known
         # Backwards, so that of two entries with one id the first stays.
         fresh = {entry.id: entry for entry in reversed(list(entries))}
-        for id in known.keys() & fresh.keys():
-            del fresh[id]
+        for job_id in known.keys() & fresh.keys():
+            del fresh[job_id]
         items_by_priority: defaultdict[int, list[Item]] = defaultdict(list)
-        for id, entry in fresh.items():
-            items_by_priority[entry.priority].append((entry.due_at, id))
+        for job_id, entry in fresh.items():
+            items_by_priority[entry.priority].append((entry.due_at, job_id))
         for priority, items in items_by_priority.items():
             items.sort()
             if priority not in self._lanes:
@@ -181,28 +181,25 @@ class LaneScheduler[L: Lane, E: Entry]:
         if n <= 0 or not lanes:
             return []
         self._until = -inf
-        if len(lanes) == 1:
-            items = lanes[0].take(n)
-        else:
-            items = self._take_merged(lanes, n, now)
+        items = lanes[0].take(n) if len(lanes) == 1 else self._take_merged(lanes, n, now)
         return list(map(self._known.pop, map(itemgetter(1), items)))
 
     def peek(self, now: float) -> E | None:
         lane = self._compare(now)
         return None if lane is None else self._known[lane.first[1]]
 
-    def discard(self, id: str) -> E | None:
-        entry = self._known.pop(id, None)
+    def discard(self, job_id: str) -> E | None:
+        entry = self._known.pop(job_id, None)
         if entry is not None:
-            self._lanes[entry.priority].remove((entry.due_at, id))
+            self._lanes[entry.priority].remove((entry.due_at, job_id))
             self._until = -inf
         return entry
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def __contains__(self, id: object) -> bool:
-        return id in self._known
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._known
 
     def check(self) -> None:
         """Assert all invariants. Slow: for tests."""
@@ -214,7 +211,7 @@ class LaneScheduler[L: Lane, E: Entry]:
             assert len(lane) == len(items)
             assert items == sorted(set(items))
             held.update((priority, *item) for item in items)
-        known = {(entry.priority, entry.due_at, id) for id, entry in self._known.items()}
+        known = {(entry.priority, entry.due_at, job_id) for job_id, entry in self._known.items()}
         assert held == known
         assert len(held) == len(self._known)
 

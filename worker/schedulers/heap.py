@@ -149,7 +149,7 @@ class HeapLane:
 
 
 class HeapScheduler[E: Entry](LaneScheduler[HeapLane, E]):
-    """Holds the jobs in heaps. Push O(1) for one that comes in turn, else O(log n); pop the same."""
+    """Holds the jobs in heaps. Push and pop O(1) for jobs that come in turn, else O(log n)."""
 
     __slots__ = ()
 

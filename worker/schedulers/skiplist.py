@@ -169,13 +169,16 @@ class SkipListLane:
         self.first = END
 
     def _insert(self, item: Item) -> None:
-        """Put an item, not the last, into the node where it belongs; split the node if it is full."""
+        """Put an item that is not the last into its node; split the node if it is full."""
         node = self._head
+        seen = following = _TAIL
         for level in range(len(node.forward) - 1, -1, -1):
             following = node.forward[level]
-            while following.items[0] < item:
+            # Half of the time this is the node that the level above has stopped at.
+            while following is not seen and following.items[0] < item:
                 node = following
                 following = node.forward[level]
+            seen = following
         if node is self._head:
             node = following
         items = node.items
