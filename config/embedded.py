@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ def start_for_command(arguments: Sequence[str], *, postgres: bool, valkey: bool)
     """Start what a `manage.py` command line needs: `postgres` and `valkey` say what is missing."""
     asks_for_help = any(argument in ("-h", "--help", "--version") for argument in arguments)
     if len(arguments) < 2 or arguments[1] in NEED_NO_SERVER or asks_for_help:
+        # makemigrations asks a database whether it agrees, and can do without an answer.
+        warnings.filterwarnings("ignore", "Got an error checking a consistent migration history")
         return
     start_here(postgres=postgres, valkey=valkey)
 

@@ -1,0 +1,27 @@
+# One image for the web process, the worker and the commands.
+FROM python:3.13-slim
+
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /app
+
+COPY requirements/base.txt requirements/base.txt
+RUN pip install --no-cache-dir -r requirements/base.txt
+
+COPY manage.py ./
+COPY config config
+COPY jobs jobs
+COPY ranges ranges
+COPY worker worker
+COPY templates templates
+COPY static static
+
+# Static files do not depend on where the image runs; these values are for this step only.
+RUN DATABASE_URL=postgresql://build/build SECRET_KEY=$(head -c 64 /dev/urandom | base64 -w 0) \
+    ALLOWED_HOSTS=build python manage.py collectstatic --no-input --verbosity 0
+
+RUN useradd --system --no-create-home coppice
+USER coppice
+EXPOSE 8000
+
+# As a list: the process is number 1 itself, so SIGTERM reaches it and it ends in good order.
+CMD ["daphne", "-b", "0.0.0.0", "-p", "8000", "config.asgi:application"]
