@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs import edges
-from jobs.answers import WaitFor
-from jobs.claim import Claimed
+from jobs.claimed import Claimed
 from jobs.database import Database
+from jobs.endings import Ending, Success
 from jobs.states import Outcome, Status
 
 # The plain case, nearly all of a busy day: the handler returned. Nothing is decided per row.
@@ -175,42 +175,6 @@ COMPLETE_SESSION = (
     "SET jit = off",
     "SET plan_cache_mode = force_generic_plan",
 )
-
-
-class Success:
-    """One attempt whose handler returned; slotted, as there are tens of thousands a second."""
-
-    __slots__ = ("job", "result", "run", "wait")
-
-    def __init__(self, job: Claimed, wait: float, run: float, result: str | None = None) -> None:
-        self.job = job
-        self.wait = wait  # seconds from the claim to the start of the handler
-        self.run = run  # seconds that the handler took
-        self.result = result  # JSON text
-
-
-@dataclass(slots=True, kw_only=True)
-class Ending:
-    """One attempt that ended in any other way; every text is cleaned and cut already."""
-
-    job: Claimed
-    status: Status
-    outcome: Outcome
-    event: str
-    spent: bool = True
-    delay: float | None = None
-    """Seconds until the job is due again; None leaves its time as it was."""
-    held: bool = False
-    hold_reason: str = ""
-    wait: float = 0.0
-    run: float = 0.0
-    error: str = ""
-    traceback: str = ""
-    fingerprint: str = ""
-    result: str | None = None
-    losses: int = 0
-    wait_for: WaitFor | None = None
-    level: str = "info"
 
 
 @dataclass(frozen=True, kw_only=True)

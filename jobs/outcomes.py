@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobs.answers import Discard, Hold, JobCancelled, JobTimeout, Retry, Snooze, WaitFor
-from jobs.claim import Claimed
-from jobs.complete import Ending
+from jobs.claimed import Claimed
+from jobs.endings import Ending
 from jobs.errors import InvalidInput
 from jobs.payloads import check_json
 from jobs.retry import Backoff, backoff_seconds
