@@ -27,7 +27,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from math import inf
-from operator import itemgetter
 from typing import Protocol
 
 from jobs.order import AGING_MINUTES, AGING_STEP, no_worse_before, score, steady_until
@@ -182,7 +181,8 @@ class LaneScheduler[L: Lane, E: Entry]:
             return []
         self._until = -inf
         items = lanes[0].take(n) if len(lanes) == 1 else self._take_merged(lanes, n, now)
-        return list(map(self._known.pop, map(itemgetter(1), items)))
+        pop_entry = self._known.pop
+        return [pop_entry(job_id) for _, job_id in items]
 
     def peek(self, now: float) -> E | None:
         lane = self._compare(now)

@@ -26,7 +26,7 @@ from random import Random
 from jobs.order import AGING_MINUTES, AGING_STEP
 from worker.schedulers.base import END, Entry, Item, LaneScheduler
 
-CAPACITY = 64
+CAPACITY = 128
 MAX_HEIGHT = 20
 
 # A batch that is at least one in so many of the lane is sorted into it as a whole, and the nodes
