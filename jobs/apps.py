@@ -10,6 +10,7 @@ class JobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from jobs import checks  # noqa: F401  registers the system checks
+        from jobs import checks, publishing  # noqa: F401  checks register themselves
 
+        publishing.install()
         autodiscover_modules("handlers")
