@@ -187,24 +187,24 @@ def emit_many(events: Iterable[Event]) -> None:
 
 def emit_jobs(name: str, jobs: Sequence[JobFacts], /, **facts: Any) -> None:
     """Tell the same of many jobs. In a flood the feed gets a number instead of each."""
-    if not jobs or not wanted(name):
-        return
-    sink, listeners = _audience.sink, _audience.of(name)
-    room = 0 if sink is None else sink.room(name, len(jobs))
-    events = [
-        Event(name, str(job.id), job.type, job.queue, facts)
-        for job in (jobs if listeners else jobs[:room])
-    ]
-    if sink is not None and room:
-        sink.put(events[:room])
-    if listeners:
-        for event in events:
-            _call(listeners, event)
+    _tell_batch(name, jobs, lambda job: Event(name, str(job.id), job.type, job.queue, facts))
 
 
 def emit_jobs_on_commit(name: str, jobs: Sequence[JobFacts], /, **facts: Any) -> None:
     if jobs and wanted(name):
         _on_commit(partial(emit_jobs, name, jobs, **facts))
+
+
+def emit_alike(name: str, ids: Sequence[str], /, *, type: str, queue: str, **facts: Any) -> None:
+    """Tell the same of many jobs of one type and queue."""
+    _tell_batch(name, ids, lambda id: Event(name, id, type, queue, facts))
+
+
+def emit_alike_on_commit(
+    name: str, ids: Sequence[str], /, *, type: str, queue: str, **facts: Any
+) -> None:
+    if ids and wanted(name):
+        _on_commit(partial(emit_alike, name, ids, type=type, queue=queue, **facts))
 
 
 def flush(seconds: float = 2.0) -> bool:
@@ -227,6 +227,19 @@ def _tell(event: Event) -> None:
         sink.put((event,))
     if _audience.listeners:
         _call(_audience.of(event.name), event)
+
+
+def _tell_batch[T](name: str, about: Sequence[T], event_of: Callable[[T], Event]) -> None:
+    if not about or not wanted(name):
+        return
+    sink, listeners = _audience.sink, _audience.of(name)
+    room = 0 if sink is None else sink.room(name, len(about))
+    events = [event_of(each) for each in (about if listeners else about[:room])]
+    if sink is not None and room:
+        sink.put(events[:room])
+    if listeners:
+        for event in events:
+            _call(listeners, event)
 
 
 def _call(listeners: tuple[Listener, ...], event: Event) -> None:

@@ -43,6 +43,14 @@ def tell(publisher: Publisher, name: str, count: int = 1) -> int:
     return room
 
 
+@pytest.fixture(autouse=True)
+def _this_process_sends_nothing_of_its_own(settings: Any) -> None:
+    current = publishing._Current.publisher
+    if current is not None:
+        current.close(5.0)
+    settings.COPPICE_REDIS_URL = ""
+
+
 @pytest.fixture
 def publisher(redis_url: str) -> Iterator[Publisher]:
     made = Publisher(redis_url, queue_length=10_000)

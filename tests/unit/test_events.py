@@ -8,7 +8,7 @@ import pytest
 
 from jobs import events
 from jobs.errors import RegistrationError
-from jobs.events import PUBLIC_NAMES, Event, emit, emit_jobs, emit_many, on
+from jobs.events import PUBLIC_NAMES, Event, emit, emit_alike, emit_jobs, emit_many, on
 from jobs.states import ARROWS
 
 
@@ -170,3 +170,12 @@ def test_the_feed_gets_what_it_has_room_for_and_listeners_get_all() -> None:
     emit("job.purged", job_id="9")
     assert heard == ["0", "1", "2", "3", "4", "9"]
     assert feed.left_out == 8
+
+
+def test_jobs_of_one_type_are_told_by_their_ids() -> None:
+    heard: list[Event] = []
+    on("job.created", heard.append)
+    emit_alike("job.created", ["1", "2"], type="resize", queue="images", by="a test")
+    assert heard == [
+        Event("job.created", id, "resize", "images", {"by": "a test"}) for id in ("1", "2")
+    ]
