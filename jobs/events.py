@@ -197,7 +197,7 @@ def emit_jobs_on_commit(name: str, jobs: Sequence[JobFacts], /, **facts: Any) ->
 
 def emit_alike(name: str, ids: Sequence[str], /, *, type: str, queue: str, **facts: Any) -> None:
     """Tell the same of many jobs of one type and queue."""
-    _tell_batch(name, ids, lambda id: Event(name, id, type, queue, facts))
+    _tell_batch(name, ids, lambda each: Event(name, each, type, queue, facts))
 
 
 def emit_alike_on_commit(

@@ -177,5 +177,5 @@ def test_jobs_of_one_type_are_told_by_their_ids() -> None:
     on("job.created", heard.append)
     emit_alike("job.created", ["1", "2"], type="resize", queue="images", by="a test")
     assert heard == [
-        Event("job.created", id, "resize", "images", {"by": "a test"}) for id in ("1", "2")
+        Event("job.created", each, "resize", "images", {"by": "a test"}) for each in ("1", "2")
     ]
