@@ -191,6 +191,7 @@ class CronRule:
     def next_after(self, moment: datetime) -> datetime:
         """The first slot after the moment; InvalidInput where the calendar ends (year 9999)."""
         try:
+            moment = _utc(moment)
             here = moment.astimezone(self.zone)
             wall = here.replace(tzinfo=None, fold=0)
             found = self._first_after(moment, wall)
@@ -215,7 +216,7 @@ class CronRule:
         found = self.slots_between(after, until, 1)
         if not found:
             return None
-        low, high = found[0], until
+        low, high = found[0], _utc(until)
         while high - low > _INSTANT:
             middle = low + (high - low) / 2
             later = self.slots_between(middle, until, 1)
@@ -227,19 +228,18 @@ class CronRule:
 
     def count_between(self, after: datetime, until: datetime) -> int:
         """How many slots have `after < slot <= until`, counted by days, not one by one."""
-        total = 0
+        total, after, until = 0, _utc(after), _utc(until)
         while after < until:
             end = min(after + _DAY, until)
-            here, there = after.astimezone(self.zone), end.astimezone(self.zone)
-            while here.utcoffset() != there.utcoffset() and end - after > _HOUR:
+            while not (even := self._is_even(after, end)) and end - after > _HOUR:
                 end = after + (end - after) / 2
-                there = end.astimezone(self.zone)
-            if here.utcoffset() != there.utcoffset():
-                total += len(self.slots_between(after, end, 100))
-            else:
+            if even:
+                here, there = after.astimezone(self.zone), end.astimezone(self.zone)
                 total += self._counted_to(there) - self._counted_to(here)
                 if here.date() != there.date() and self._matches(here.date()):
                     total += len(self._times)
+            else:
+                total += len(self.slots_between(after, end, 100))
             after = end
         return total
 
@@ -278,6 +278,11 @@ class CronRule:
         if first < second:
             return (first, second) if self._every_hour else (first,)
         return () if self._every_hour else (_end_of_gap(second, first, self.zone),)
+
+    def _is_even(self, after: datetime, until: datetime) -> bool:
+        """Whether the local clock runs from one to the other without a change or a repeat."""
+        here, there = after.astimezone(self.zone), until.astimezone(self.zone)
+        return here.utcoffset() == there.utcoffset() and not here.fold
 
     def _counted_to(self, here: datetime) -> int:
         """Matching times of that local day, up to and with that time."""
@@ -366,6 +371,7 @@ def _upcoming(rule: Rule, moment: datetime, count: int) -> list[datetime]:
 
 def _slots_between(rule: Rule, after: datetime, until: datetime, limit: int) -> list[datetime]:
     slots: list[datetime] = []
+    after, until = _utc(after), _utc(until)
     while len(slots) < limit and after < until:
         try:
             after = rule.next_after(after)
@@ -374,6 +380,10 @@ def _slots_between(rule: Rule, after: datetime, until: datetime, limit: int) -> 
         if after <= until:
             slots.append(after)
     return slots
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is UTC else parse_moment(moment, "moment")
 
 
 def _calendar_ends(name: str) -> InvalidInput:
@@ -424,6 +434,7 @@ def due_slots(
     """
     if limit < 1:
         raise InvalidInput("must be 1 or more", field="limit")
+    last_slot, now = _utc(last_slot), _utc(now)
     start = _first_to_fire(rule, last_slot, now, misfire, timedelta(seconds=grace_seconds))
     missed = rule.count_between(last_slot, start)
     due = rule.slots_between(start, now, limit + 1)
@@ -461,6 +472,9 @@ def _first_to_fire(
 # Times and lengths as callers give them
 
 
+_ISO_8601 = re.compile(r"[0-9TWZtwz:+., -]{1,40}")
+
+
 def parse_moment(value: object, field: str) -> datetime:
     """An aware datetime, ISO 8601 text with an offset, or whole Unix milliseconds, as UTC.
 
@@ -468,7 +482,9 @@ def parse_moment(value: object, field: str) -> datetime:
     """
     try:
         if isinstance(value, str):
-            value = datetime.fromisoformat(value)
+            if not _ISO_8601.fullmatch(value):  # the parser lets some odd endings pass
+                raise ValueError
+            value = datetime.fromisoformat(value.upper())
         elif isinstance(value, int) and not isinstance(value, bool):
             return EPOCH + timedelta(milliseconds=value)
         if isinstance(value, datetime):

@@ -138,9 +138,11 @@ def test_a_backslash_escape_that_somebody_wrote_is_text_and_is_taken() -> None:
 
 def test_a_thousand_digits_are_taken_and_one_more_is_not() -> None:
     largest = 10**1000 - 1
-    for value in (largest, -largest, [largest], {"n": largest}):
+    good: list[Any] = [largest, -largest, [largest], {"n": largest}]
+    for value in good:
         assert json.loads(check_json(value)) == value
-    for value in (largest + 1, [largest + 1], {"n": largest + 1, "text": "x" * 2000}):
+    bad: list[Any] = [largest + 1, [largest + 1], {"n": largest + 1, "text": "x" * 2000}]
+    for value in bad:
         with pytest.raises(InvalidInput):
             check_json(value)
 
