@@ -16,6 +16,12 @@ READY = Q(status=Status.PENDING, unmet_dependencies=0, due_at__isnull=False)
 """What the claim index holds; `due_at` says from when on."""
 
 
+WAITING = Q(status=Status.PENDING) & (
+    Q(unmet_dependencies__gt=0) | Q(due_at__isnull=True) | Q(next_retry_at__isnull=False)
+)
+"""Pending for another reason than a time to come: blocked, held or after an attempt. Rare."""
+
+
 class Job(models.Model):
     """One piece of work, one row, from submission to a terminal status.
 
@@ -162,6 +168,7 @@ class Job(models.Model):
                 fields=["worker_id"],
                 condition=Q(status=Status.PROCESSING),
             ),
+            models.Index(name="job_waiting", fields=["id"], condition=WAITING),
             models.Index(name="job_pending", fields=["id"], condition=Q(status=Status.PENDING)),
             models.Index(name="job_completed", fields=["id"], condition=Q(status=Status.COMPLETED)),
             models.Index(name="job_cancelled", fields=["id"], condition=Q(status=Status.CANCELLED)),

@@ -24,7 +24,12 @@ class Rollup(models.Model):
     folded = models.BooleanField(default=False, db_default=False)
 
     class Meta:
-        indexes: ClassVar = [models.Index(name="rollup_minute", fields=["minute"])]
+        indexes: ClassVar = [
+            models.Index(name="rollup_minute", fields=["minute"]),
+            models.Index(
+                name="rollup_unfolded", fields=["minute"], condition=models.Q(folded=False)
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.minute:%Y-%m-%d %H:%M} {self.queue} {self.type} {self.outcome} {self.jobs}"
