@@ -113,6 +113,8 @@ class _Reader:
             return True
         if value not in ("0", "false", "no", "off"):
             self._problem(key, "must be true or false")
+            # As if not given, so that one slip is answered once.
+            return default
         return False
 
     def _list(self, key: str) -> list[str]:

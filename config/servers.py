@@ -18,9 +18,9 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +29,7 @@ from urllib.parse import quote
 import psycopg
 
 ACCOUNT = "coppice-embedded"
+DATABASE = "coppice"
 SYSTEM_HOME = Path("/var/lib/coppice-embedded")
 
 # sun_path holds 108 bytes with the closing NUL on Linux and 104 on macOS.
@@ -112,9 +113,6 @@ class Postgres:
     place: Place
     programs: Path
     fast: bool = False
-    databases: Sequence[str] = ("coppice",)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    name = "PostgreSQL"
     _process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -141,8 +139,10 @@ class Postgres:
         if not (self.data / "PG_VERSION").exists():
             self._initialise()
         if self._running_pid() is None:
-            # Its number may meanwhile belong to another process of ours, which PostgreSQL
-            # would take for a running server.
+            self._wait_for_orphans()
+            # Only now: the number in it may belong to another process of ours by now, which
+            # PostgreSQL would take for a running server; but while a session of the dead server
+            # lives, this file is what protects the data.
             (self.data / "postmaster.pid").unlink(missing_ok=True)
             command = [str(self.programs / "postgres"), "-D", str(self.data)]
             for key, value in self._settings().items():
@@ -171,7 +171,6 @@ class Postgres:
             "timezone": "UTC",
             "log_timezone": "UTC",
             **(dict.fromkeys(durability, "off") if self.fast else {}),
-            **self.settings,
         }
 
     def _use_reachable_programs(self) -> None:
@@ -217,12 +216,26 @@ class Postgres:
             return None
         return pid if "postgres" in command[0] and str(self.data) in command else None
 
+    def _wait_for_orphans(self) -> None:
+        """Sessions of a killed server end by themselves once they notice."""
+        import psutil
+
+        limit = time.monotonic() + STOP_SECONDS
+        for process in psutil.process_iter(["name", "cwd"]):
+            if process.info["name"] == "postgres" and process.info["cwd"] == str(self.data):
+                try:
+                    process.wait(max(0.0, limit - time.monotonic()))
+                except psutil.TimeoutExpired as error:
+                    raise ServerFailed(
+                        f"Process {process.pid} of an earlier server still uses {self.data}."
+                    ) from error
+
     def _wait_until_ready(self) -> None:
         limit = time.monotonic() + START_SECONDS
         while True:
             try:
                 with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-                    self._make_databases(connection)
+                    self._make_database(connection)
                 return
             except psycopg.OperationalError as error:
                 ended = self._process is not None and self._process.poll() is not None
@@ -230,11 +243,10 @@ class Postgres:
                     raise ServerFailed(f"PostgreSQL did not start: {_tail(self.log)}") from error
                 time.sleep(0.02)
 
-    def _make_databases(self, connection: psycopg.Connection) -> None:
-        known = {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
-        for database in self.databases:
-            if database not in known:
-                connection.execute(f'CREATE DATABASE "{database}"'.encode())
+    def _make_database(self, connection: psycopg.Connection) -> None:
+        known = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE])
+        if known.fetchone() is None:
+            connection.execute(f'CREATE DATABASE "{DATABASE}"'.encode())
 
 
 @dataclass(kw_only=True)
@@ -242,7 +254,6 @@ class Valkey:
     """One Valkey server. It keeps nothing on disk: events and caches may be lost."""
 
     place: Place
-    name = "Valkey"
     _process: subprocess.Popen[bytes] | None = None
 
     @property

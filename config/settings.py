@@ -78,7 +78,7 @@ TEMPLATES = [
 
 # Database
 
-DATABASE_URL = given.database_url or servers.postgres_url(embedded.HERE, "coppice")
+DATABASE_URL = given.database_url or servers.postgres_url(embedded.HERE, servers.DATABASE)
 COPPICE_DATABASE_DIRECT_URL = given.database_direct_url
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -161,7 +161,10 @@ def test_a_stale_pid_file_that_names_a_living_process_does_not_block_a_start(hom
 
 
 def test_a_server_that_dies_is_started_again(home: Path) -> None:
-    with using(home):
+    # With a session open, which outlives the server for a moment.
+    url = postgres_url(Place(home=home), "coppice")
+    with using(home), closing(psycopg.connect(url)) as session:
+        session.execute("SELECT 1")
         pid = postmaster(home)
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: answers(home) and postmaster(home) != pid)
