@@ -13,19 +13,20 @@ What must always be true:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import structlog
 
 from jobs import conf, events, registry
 from jobs.claimed import Claimed
-from jobs.complete import Ended, Written, complete
+from jobs.complete import Written, complete
 from jobs.database import Database
 from jobs.endings import Ending
 from jobs.events import PUBLIC_NAMES, Event
 from jobs.insertion import wake
 from jobs.outcomes import Run, decide_lost, decide_timed_out, hand_back
+from jobs.states import Status
 
 log = structlog.get_logger("coppice.rescue")
 
@@ -176,41 +177,41 @@ def _end_all(
 def _tell(database: Database, worker_id: str, written: Written) -> None:
     for ended in written.ended:
         log.info(
-            f"job.{ended.event}",
+            ended.event,
             job_id=ended.job.id,
             type=ended.job.type,
-            attempt=ended.number,
+            queue=ended.job.queue,
             from_status="processing",
             to_status=ended.status,
+            attempt=ended.number,
             worker_id=worker_id,
-            error=ended.error,
+            error=ended.error[:300],
         )
     for freed in written.released:
+        to_status = "cancelled" if freed.event == "cancelled" else "pending"
         log.info(
-            f"job.{freed.event}",
+            freed.event,
             job_id=freed.job_id,
             type=freed.type,
+            queue=freed.queue,
             from_status="pending",
-            to_status="cancelled" if freed.event == "cancelled" else "pending",
+            to_status=to_status,
         )
     events.emit_many(_events(written))
-    queues = {ended.job.queue for ended in written.ended if ended.status == "pending"}
+    queues = {ended.job.queue for ended in written.ended if ended.status == Status.PENDING}
     queues |= {freed.queue for freed in written.released if freed.event == "released"}
     wake(database, queues)
 
 
-def _events(written: Written) -> Iterable[Event]:
+def _events(written: Written) -> Iterator[Event]:
     for ended in written.ended:
+        job = ended.job
         facts = {"attempt": ended.number, "status": ended.status, "error": ended.error[:300]}
         for name in PUBLIC_NAMES.get(ended.event, ()):
-            yield _event(ended, name, facts)
+            yield Event(name, job.id, job.type, job.queue, facts)
     for freed in written.released:
         for name in PUBLIC_NAMES.get(freed.event, ()):
             yield Event(name, freed.job_id, freed.type, freed.queue, {"reason": freed.reason})
-
-
-def _event(ended: Ended, name: str, facts: dict[str, object]) -> Event:
-    return Event(name, ended.job.id, ended.job.type, ended.job.queue, facts)
 
 
 def _say_lost(worker_id: str, name: str, reason: str) -> None:

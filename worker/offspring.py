@@ -1,8 +1,8 @@
 """One child process, as its supervisor sees it.
 
-The child is `python -m worker.child`. They talk in lines of JSON: orders through the child's
-standard input (`{"do": "drain"}`), reports through a pipe of their own (`{"is": "ready"}`). What the
-child holds stands in a table in shared memory (`places.py`), readable also when it hangs or is dead.
+The child is `python -m worker.child`. They talk in lines of JSON: orders go through the child's
+standard input (`{"do": "drain"}`), reports through a pipe of their own (`{"is": "ready"}`). What
+the child holds stands in shared memory (`places.py`), readable also when it hangs or is dead.
 
 PR_SET_PDEATHSIG, which the child asks for, is about the thread that started it: children must be
 started by the supervisor's main thread.
@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from worker.places import Held, Places
@@ -89,7 +90,7 @@ class Offspring:
             "places_size": places_size,
             "supervisor_pid": os.getpid(),
         }
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
         try:
             self.process = subprocess.Popen(
                 program,

@@ -415,10 +415,10 @@ class Supervisor:
 
     @contextmanager
     def _signals_heard(self) -> Iterator[None]:
-        def count(number: int, frame: FrameType | None) -> None:
+        def count(_number: int, _frame: FrameType | None) -> None:
             self._signals += 1
 
-        def nothing(number: int, frame: FrameType | None) -> None:
+        def nothing(_number: int, _frame: FrameType | None) -> None:
             pass  # SIGCHLD only has to end the rest
 
         if threading.current_thread() is not threading.main_thread():

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser, SystemCheckE
 
 from jobs import conf
 from jobs.errors import SettingsError
-from worker import options
+from worker import options, reloading
 from worker.supervisor import BAD_SETTINGS, Supervisor
 
 
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         options.add_arguments(parser)
 
-    def handle(self, *args: Any, **given: Any) -> None:
+    def handle(self, *_args: Any, **given: Any) -> None:
         try:
             self.check()
             settings = conf.get()
@@ -35,8 +35,6 @@ class Command(BaseCommand):
         chosen = options.from_arguments(given)
         supervisor = Supervisor(chosen, settings)
         if chosen.autoreload:
-            from worker import reloading
-
             reloading.watch(supervisor.restart)
         code = supervisor.run()
         if supervisor.wants_restart:
