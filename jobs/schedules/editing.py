@@ -242,7 +242,7 @@ def describe(schedule: Schedule) -> str:
 
 
 def database_now() -> datetime:
-    moment: datetime = DjangoDatabase().rows("SELECT now()", {})[0][0]
+    moment: datetime = DjangoDatabase().rows("SELECT statement_timestamp()", {})[0][0]
     return moment.astimezone(UTC)
 
 

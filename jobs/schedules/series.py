@@ -56,7 +56,7 @@ def create_for_job(
     come, so slots that were past before anybody asked are not missed. Raises InvalidInput for a
     bad rule.
     """
-    now = database.rows("SELECT now()", {})[0][0].astimezone(UTC)
+    now = database.rows("SELECT statement_timestamp()", {})[0][0].astimezone(UTC)
     anchor = now if first_at is None else first_at
     rule = parse_rule(recur_interval, cron, time_zone, anchor=anchor)
     if rule is None:

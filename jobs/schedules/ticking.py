@@ -34,9 +34,9 @@ from jobs.texts import clean, describe_error
 LOCK_DUE = """
 SELECT s.id::text, s.name, s.type, s.queue, s.payload::text, s.interval_seconds, s.anchor_at,
     s.cron, s.time_zone, s.misfire, s.allow_overlap, s.next_slot, s.last_job_id::text,
-    coalesce(%(now)s::timestamptz, now())
+    coalesce(%(now)s::timestamptz, statement_timestamp())
 FROM jobs_schedule s
-WHERE s.enabled AND s.next_slot <= coalesce(%(now)s::timestamptz, now())
+WHERE s.enabled AND s.next_slot <= coalesce(%(now)s::timestamptz, statement_timestamp())
     AND (%(ids)s::uuid[] IS NULL OR s.id = ANY(%(ids)s::uuid[]))
     AND (s.misfire <> 'each' OR s.allow_overlap OR NOT EXISTS (
         SELECT FROM jobs_job j WHERE j.id = s.last_job_id AND j.status IN ('pending', 'processing')
@@ -82,16 +82,17 @@ WHERE s.id = p.id
 
 DUE_IDS = """
 SELECT id::text FROM jobs_schedule
-WHERE enabled AND next_slot <= coalesce(%(now)s::timestamptz, now())
+WHERE enabled AND next_slot <= coalesce(%(now)s::timestamptz, statement_timestamp())
 ORDER BY next_slot, id LIMIT %(limit)s
 """
 
 POSTPONE = """
 UPDATE jobs_schedule SET
     last_error = %(error)s,
-    next_slot = coalesce(%(now)s::timestamptz, now()) + %(later)s::interval,
+    next_slot = coalesce(%(now)s::timestamptz, statement_timestamp()) + %(later)s::interval,
     updated_at = clock_timestamp()
-WHERE id = %(id)s::uuid AND enabled AND next_slot <= coalesce(%(now)s::timestamptz, now())
+WHERE id = %(id)s::uuid AND enabled
+    AND next_slot <= coalesce(%(now)s::timestamptz, statement_timestamp())
 """
 
 BATCH = 100
