@@ -96,7 +96,7 @@ def enqueue(
     recurs = recur_interval is not None or cron is not None or time_zone is not None
     if not recurs and not made.depends_on:
         return _enqueue_one(made)
-    with transaction.atomic(using=conf.get().database, savepoint=False):
+    with transaction.atomic(using=conf.get().database):
         if recurs:
             if made.unique_key is not None:
                 raise InvalidInput("cannot be given for a recurring job", field="unique_key")
