@@ -39,7 +39,7 @@ _HOMES = {
     "on": "jobs.events",
 }
 
-__all__ = list(_HOMES)  # noqa: PLE0605
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

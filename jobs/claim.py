@@ -6,7 +6,7 @@ What must always be true:
 3. The best effective score goes first: `peek` merges the heads of all lanes without locks and says
    how many jobs of each lane belong to the best `limit`; `picked` then locks that many per lane,
    sliding past rows that others hold. So rivals shorten an answer but never block it, and a short
-   answer does not mean an empty queue: ask `has_due`.
+   answer does not mean an empty queue: ask `next_due`.
 
 A lane is (queue, type, priority): with all three and `due_at` given, the claim index yields its
 jobs in order. A lane's mark is the last job taken from it. Starting there skips the index entries
@@ -18,7 +18,8 @@ FOR NO KEY UPDATE, since plain FOR UPDATE would skip jobs that a foreign key che
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from jobs.claimed import Claimed
@@ -26,10 +27,10 @@ from jobs.database import Database
 
 CLAIM = """
 WITH lane AS MATERIALIZED (
-    SELECT l.queue, l.type, l.priority, l.mark_due, l.mark_id, l.n
+    SELECT l.queue, l.type, l.priority, to_timestamp(l.mark_due) AS mark_due, l.mark_id, l.n
     FROM unnest(
         %(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[],
-        %(mark_dues)s::timestamptz[], %(mark_ids)s::uuid[]
+        %(mark_dues)s::float8[], %(mark_ids)s::uuid[]
     ) WITH ORDINALITY AS l (queue, type, priority, mark_due, mark_id, n)
     WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = l.queue AND q.paused)
 ), peek AS MATERIALIZED (
@@ -78,18 +79,18 @@ SELECT id::text, type, queue, payload::text, priority, extract(epoch FROM due_at
 FROM claimed
 """
 
-HAS_DUE = """
-SELECT EXISTS (
-    SELECT FROM unnest(%(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[])
-        AS lane (queue, type, priority)
-    CROSS JOIN LATERAL (
-        SELECT FROM jobs_job j
-        WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
-            AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= now()
-        LIMIT 1
-    ) due
-    WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND q.paused)
-)
+# Seconds until the first job of these lanes is due, below 0 when it is overdue, NULL for none.
+NEXT_DUE = """
+SELECT extract(epoch FROM min(due.due_at) - now())::float8
+FROM unnest(%(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[])
+    AS lane (queue, type, priority)
+CROSS JOIN LATERAL (
+    SELECT j.due_at FROM jobs_job j
+    WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
+        AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at IS NOT NULL
+    ORDER BY j.due_at LIMIT 1
+) due
+WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND q.paused)
 """
 
 # Walks from one queue's first entry in the claim index to the next queue's: one descent a queue.
@@ -119,7 +120,7 @@ CLAIM_SESSION = (
     "SET plan_cache_mode = force_generic_plan",
 )
 
-START_OF_TIME = "-infinity"
+START_OF_TIME = -inf
 NO_ID = "00000000-0000-0000-0000-000000000000"
 
 
@@ -130,9 +131,9 @@ class Lane(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """The last job taken from a lane: epoch seconds as text for PostgreSQL, and id."""
+    """The last job taken from a lane: epoch seconds (a double holds microseconds exactly), id."""
 
-    due: str
+    due: float
     id: str
 
 
@@ -144,7 +145,7 @@ def claim(
     limit: int,
     aging_minutes: float,
     aging_step: float,
-    marks: dict[Lane, Mark] | None = None,
+    marks: Mapping[Lane, Mark] | None = None,
 ) -> list[Claimed]:
     """Claim up to `limit` due jobs of these lanes, best effective score first across lanes.
 
@@ -171,19 +172,23 @@ def claim(
     return [Claimed(*row) for row in rows]
 
 
-def has_due(database: Database, lanes: Sequence[Lane]) -> bool:
-    """Whether anything is due in these lanes, looking past rows that others hold locked."""
+def next_due(database: Database, lanes: Sequence[Lane]) -> float | None:
+    """Seconds until the next job of these lanes is due, 0 if one is due now; None if there is none.
+
+    Looks without locks, so it also sees the jobs that a claim slid past.
+    """
     if not lanes:
-        return False
+        return None
     rows = database.rows(
-        HAS_DUE,
+        NEXT_DUE,
         {
             "queues": [lane.queue for lane in lanes],
             "types": [lane.type for lane in lanes],
             "priorities": [lane.priority for lane in lanes],
         },
     )
-    return bool(rows[0][0])
+    seconds = rows[0][0]
+    return None if seconds is None else max(0.0, float(seconds))
 
 
 def queues_with_work(database: Database) -> list[str]:

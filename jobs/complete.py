@@ -24,6 +24,8 @@ from jobs.endings import Ending, Success
 from jobs.states import Outcome, Status
 
 # The plain case, nearly all of a busy day: the handler returned. Nothing is decided per row.
+# A job has a worker just while it is processing; asking for the status instead would tempt the
+# planner into scanning all processing jobs once per row.
 COMPLETE = """
 WITH done AS (
     SELECT d.id, d.lease_epoch, d.wait, d.run, d.result
@@ -38,7 +40,7 @@ WITH done AS (
         started_at = j.started_at + done.wait * interval '1 second', worker_id = NULL,
         next_retry_at = NULL, result = done.result
     FROM done
-    WHERE j.id = done.id AND j.lease_epoch = done.lease_epoch AND j.status = 'processing'
+    WHERE j.id = done.id AND j.lease_epoch = done.lease_epoch AND j.worker_id = %(worker)s::uuid
     RETURNING j.id, j.queue, j.type, j.lease_epoch, j.attempt_count, j.started_at, j.completed_at,
         j.due_at, j.has_dependents, j.cancel_requested_at, done.run
 ), attempted AS (
@@ -210,9 +212,7 @@ def complete(
 ) -> Written:
     """Write a batch in one transaction. Raises what the database raises; then nothing is written."""
     with database.transaction():
-        return complete_here(
-            database, worker_id=worker_id, successes=successes, endings=endings
-        )
+        return complete_here(database, worker_id=worker_id, successes=successes, endings=endings)
 
 
 def complete_here(
@@ -295,7 +295,15 @@ def _end(
         if ending.wait_for is not None and status == Status.PENDING:
             edges.wait_for(database, child_id=id, jobs=ending.wait_for.jobs)
             written.to_settle.append(id)
-    written.stale.extend(ending.job for ending in by_id.values())
+    if by_id:
+        # A batch is written again when its commit was not answered: then its attempts are there.
+        left = [ending.job for ending in by_id.values()]
+        params = {
+            "ids": _array(job.id for job in left),
+            "epochs": _array(str(job.lease_epoch) for job in left),
+        }
+        unwritten = {row[0] for row in database.rows(UNWRITTEN, params)}
+        written.stale.extend(job for job in left if job.id in unwritten)
 
 
 def _columns(ending: Ending) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -137,7 +138,7 @@ def _convert(given: Any, kind: type) -> Any:
     if isinstance(given, bool):
         raise TypeError
     value = float(given)
-    if value != value or value in (float("inf"), float("-inf")):
+    if not isfinite(value):
         raise ValueError
     if kind is int:
         if value != int(value):

@@ -186,7 +186,5 @@ def load_children(job_id: str) -> list[ChildResult]:
             result=None if result is None else json.loads(result),
             error=error if status != "completed" else "",
         )
-        for key, id, type, status, result, error in DjangoDatabase().rows(
-            CHILDREN, {"id": job_id}
-        )
+        for key, id, type, status, result, error in DjangoDatabase().rows(CHILDREN, {"id": job_id})
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, LiteralString, Protocol, cast
+from typing import Any, Protocol
 
 import psycopg
 from django.db import connections, transaction
@@ -92,12 +92,12 @@ class DirectDatabase:
 
     def rows(self, sql: str, params: Params) -> list[Row]:
         with self.connection.cursor(binary=True) as cursor:
-            cursor.execute(cast(LiteralString, sql), params, prepare=not self.pooled)
+            cursor.execute(sql, params, prepare=not self.pooled)
             return cursor.fetchall() if cursor.description else []
 
     def run(self, sql: str, params: Params) -> int:
         with self.connection.cursor(binary=True) as cursor:
-            cursor.execute(cast(LiteralString, sql), params, prepare=not self.pooled)
+            cursor.execute(sql, params, prepare=not self.pooled)
             return cursor.rowcount
 
     @contextmanager
@@ -132,7 +132,7 @@ class DirectDatabase:
                 connection.prepare_threshold = None
             else:
                 for statement in self.session:
-                    connection.execute(cast(LiteralString, statement))
+                    connection.execute(statement)
         except psycopg.Error as error:
             raise TryLater(f"the database cannot be reached: {error}") from error
         return connection
@@ -156,7 +156,7 @@ def direct_conninfo() -> str:
     wrapper = connections[settings.database]
     parameters = wrapper.get_connection_params()
     ours = {
-        key: value
+        key: str(value)
         for key, value in parameters.items()
         if isinstance(value, (str, int)) and not isinstance(value, bool)
         if key not in {"prepare_threshold", "client_encoding"}

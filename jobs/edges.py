@@ -16,7 +16,6 @@ What must always be true:
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -216,7 +215,9 @@ def close(database: Database, parents: Sequence[tuple[str, str]]) -> list[Releas
             Released(job_id=id, type=type, queue=queue, event="cancelled", reason=reason)
             for id, type, queue, reason, _ in cancelled
         )
-        parents = [(id, Status.CANCELLED) for id, _, _, _, has_dependents in cancelled if has_dependents]
+        parents = [
+            (id, Status.CANCELLED) for id, _, _, _, has_dependents in cancelled if has_dependents
+        ]
     return released
 
 
@@ -240,7 +241,7 @@ def settle(database: Database, child_ids: Sequence[str]) -> list[Released]:
         wanted = {row[0] for row in database.rows(UNSETTLED_PARENTS, params)}
         if not wanted:
             return []
-        found = dict(database.rows(FLAG_PARENTS, params))
+        found: dict[str, str] = dict(database.rows(FLAG_PARENTS, params))
         ended = [(id, status) for id, status in found.items() if status in _ENDED]
         # A parent that was deleted since the edge was written can never complete.
         ended += [(id, "purged") for id in sorted(wanted - found.keys())]
@@ -291,7 +292,7 @@ def wait_for(database: Database, *, child_id: str, jobs: Sequence[Any]) -> None:
     waited = [job_id(item, field="WaitFor") for item in jobs if not isinstance(item, Child)]
     if children:
         insert(database, child_drafts(child_id, children))
-        by_key = dict(
+        by_key: dict[str, str] = dict(
             database.rows(
                 CHILDREN_BY_KEY, {"parent": child_id, "keys": [item.key for item in children]}
             )

@@ -251,9 +251,7 @@ def _enqueue_one(made: Draft) -> Job:
             cursor.execute(INSERT_ONE, _insert_params(made))
             row = cursor.fetchone()
         if row is not None:
-            events.emit_on_commit(
-                "job.created", job_id=made.id, type=made.type, queue=made.queue
-            )
+            events.emit_on_commit("job.created", job_id=made.id, type=made.type, queue=made.queue)
             return _job(made, row[0], row[1], row[2])
         assert made.unique_key is not None
         held = live_by_key(DjangoDatabase(alias), [made.unique_key])
@@ -434,9 +432,7 @@ def _write(database: DjangoDatabase, fresh: list[Draft], parents: set[str]) -> N
     flagged = {made.id for made in plain if made.has_dependents}
     waiting = [made for made in fresh if made.depends_on]
     if waiting:
-        copy_edges(
-            connection, ((d.id, p, p in flagged) for d in waiting for p in d.depends_on)
-        )
+        copy_edges(connection, ((d.id, p, p in flagged) for d in waiting for p in d.depends_on))
         unsettled = [d.id for d in waiting if not flagged.issuperset(d.depends_on)]
         if unsettled:
             settle_after_commit(unsettled)
@@ -453,4 +449,3 @@ def _connection() -> psycopg.Connection[Any]:
     connection = wrapper.connection
     assert isinstance(connection, psycopg.Connection)
     return connection
-

@@ -120,9 +120,7 @@ def copy_jobs(connection: psycopg.Connection[Any], drafts: Iterable[Draft], now:
             copy.write(block)
 
 
-def copy_edges(
-    connection: psycopg.Connection[Any], edges: Iterable[tuple[str, str, bool]]
-) -> None:
+def copy_edges(connection: psycopg.Connection[Any], edges: Iterable[tuple[str, str, bool]]) -> None:
     """COPY edges given as (child, parent, settled)."""
     with psycopg.Cursor(connection).copy(COPY_EDGES) as copy:
         for block in _blocks(f"{c}\t{p}\t{'t' if s else 'f'}\n" for c, p, s in edges):

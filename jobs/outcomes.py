@@ -182,7 +182,13 @@ def hand_back(job: Claimed, reason: str, *, run: Run | None = None) -> Ending:
 def unstorable(job: Claimed, error: BaseException, run: Run) -> Ending:
     """The end of a job whose outcome the database itself refused."""
     return _ended(
-        job, Status.FAILED, Outcome.FAILED, "dead_lettered", run, error, format_traceback(error, 5_000)
+        job,
+        Status.FAILED,
+        Outcome.FAILED,
+        "dead_lettered",
+        run,
+        error,
+        format_traceback(error, 5_000),
     )
 
 

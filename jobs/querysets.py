@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from jobs.states import LIVE, Status
 
 if TYPE_CHECKING:
-    from jobs.models import Job
+    from jobs.models import Job  # noqa: F401  named in a string below
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -38,6 +38,14 @@ class JobQuerySet(models.QuerySet["Job"]):
 
     def held(self) -> Self:
         return self.pending().filter(unmet_dependencies=0, due_at__isnull=True)
+
+    def waiting(self) -> Self:
+        """Blocked, held or after an attempt: as the index `job_waiting` says it."""
+        return self.pending().filter(
+            models.Q(unmet_dependencies__gt=0)
+            | models.Q(due_at__isnull=True)
+            | models.Q(next_retry_at__isnull=False)
+        )
 
     def processing(self) -> Self:
         return self.filter(status=Status.PROCESSING)

@@ -18,22 +18,25 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\Z")
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,59}\Z")
 
 
+type Errors = tuple[type[BaseException], ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Handler:
     """One registered handler and its options."""
 
     type: str
     function: Callable[..., Any]
-    payload: type | None
+    payload: Any
     """A DRF serializer class that validates the payload; None: any JSON object."""
     queue: str
     priority: int
     max_attempts: int | None
     timeout: float | None
     """Seconds an attempt may take; None: the setting's default."""
-    retry_on: tuple[type[BaseException], ...]
+    retry_on: Errors
     """Only these errors are retried, others dead-letter the job; empty: all are retried."""
-    discard_on: tuple[type[BaseException], ...]
+    discard_on: Errors
     """These errors dead-letter the job at once."""
     backoff: Backoff | None
     atomic: bool
@@ -52,13 +55,13 @@ _handlers: dict[str, Handler] = {}
 def handler(
     type: str,
     *,
-    payload: type | None = None,
+    payload: Any = None,
     queue: str = "default",
     priority: int = 2,
     max_attempts: int | None = None,
     timeout: float | timedelta | None = None,
-    retry_on: tuple[type[BaseException], ...] = (),
-    discard_on: tuple[type[BaseException], ...] = (),
+    retry_on: Errors = (),
+    discard_on: Errors = (),
     backoff: Backoff | None = None,
     atomic: bool = False,
     isolation: str = "thread",

@@ -63,6 +63,11 @@ class Places:
 
     # The child's side
 
+    @property
+    def room(self) -> int:
+        """How many places are free."""
+        return len(self._free)
+
     def beat(self) -> None:
         self._pulse += 1
         _PULSE.pack_into(self._memory, 0, self._pulse)

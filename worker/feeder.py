@@ -1,0 +1,252 @@
+"""Claims due jobs into the stock: as many as there are free slots, and a little ahead.
+
+    feed --claims--> stock --take--> threads
+
+One thread with a connection of its own, which also listens: the database wakes it when a job is
+enqueued while this worker waits. A notification is only a hint; a look each second is the truth.
+When the database is away the feeder waits and asks again, with growing pauses, and says so once.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+
+from jobs import claim, conf, events
+from jobs.claimed import Claimed
+from jobs.database import DirectDatabase, is_transient
+from worker.journal import Journal
+from worker.lanes import LaneBook
+from worker.outage import Outages
+from worker.places import Places
+from worker.stock import Pace, Stock
+
+# Says that enqueue may wake this worker. Losing it in a crash costs a poll, so it need not be durable.
+SET_WAITING = """
+UPDATE jobs_worker SET waiting = %(waiting)s WHERE id = %(worker)s::uuid AND waiting <> %(waiting)s
+"""
+CANCEL_REQUESTED = """
+SELECT id::text, lease_epoch FROM jobs_job
+WHERE status = 'processing' AND worker_id = %(worker)s::uuid AND cancel_requested_at IS NOT NULL
+"""
+
+BUSY_CLAIMS = 20
+"""After so many claims in a row that found jobs, the worker no longer counts as waiting."""
+
+
+class Feeder:
+    def __init__(
+        self,
+        *,
+        worker_id: str,
+        database: DirectDatabase,
+        lanes: LaneBook,
+        places: Places,
+        outages: Outages,
+        journal: Journal,
+        backlog: Callable[[], int],
+        on_cancel: Callable[[list[tuple[str, int]]], None],
+        on_idle: Callable[[bool], None],
+    ) -> None:
+        self.worker_id = worker_id
+        self.stock: Stock
+        self.settings = conf.get()
+        self._database = database
+        self._lanes = lanes
+        self._places = places
+        self._backlog = backlog
+        self._on_cancel = on_cancel
+        self._on_idle = on_idle
+        self._kick_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._outages = outages
+        self._journal = journal
+        self._thread = Thread(target=self._run, name="feeder", daemon=True)
+        self._stopping = False
+        self._waiting = False
+        self._busy_claims = 0
+        self._pace = Pace()
+        self._boost = 1.0
+        self._looked_at = 0.0
+        self._polled_at = 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Claim nothing more; returns at once, `join` waits for a claim under way."""
+        self._stopping = True
+        self.kick()
+
+    def join(self, seconds: float | None = None) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def kick(self) -> None:
+        """Look for work now; called by threads that found the stock low."""
+        os.eventfd_write(self._kick_fd, 1)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                pause = self._feed()
+            except Exception as error:  # noqa: BLE001 - it must outlive whatever the database says
+                pause = self._outages.failed("feeder", error)
+                if not is_transient(error):
+                    self._lost_connection()
+            else:
+                self._outages.over("feeder")
+            if pause > 0 and not self._stopping:
+                self._wait(pause)
+        self._database.close()
+
+    def _feed(self) -> float:
+        """One look and, if there is room, one claim; returns how long there is nothing to do."""
+        if not self._database.is_open:
+            self._connect()
+        now = time.monotonic()
+        if now - self._polled_at >= self.settings.poll_seconds:
+            self._poll(now)
+        self.stock.expect_more()
+        wanted = self._wanted(now)
+        if wanted <= 0:
+            return self.settings.poll_seconds
+        jobs = self._claim(wanted, now)
+        if jobs:
+            self._busy_claims += 1
+            if self._waiting and self._busy_claims >= BUSY_CLAIMS:
+                self._set_waiting(False)
+            # A full answer that was gone before the next look: hold more next time.
+            self._boost = min(8.0, self._boost * 1.5) if len(jobs) >= wanted else 1.0
+            return 0.0
+        self._busy_claims = 0
+        return self._rest()
+
+    def _claim(self, wanted: int, now: float) -> list[Claimed]:
+        fresh = now - self._looked_at < self.settings.poll_seconds
+        jobs = self._ask(wanted, marked=fresh)
+        if fresh and len(jobs) < wanted and now - self._looked_at > 0.05:
+            self._take_in(jobs)
+            jobs += self._ask(wanted - len(jobs), marked=False, into=jobs)
+        else:
+            self._take_in(jobs)
+        return jobs
+
+    def _ask(
+        self, wanted: int, *, marked: bool, into: list[Claimed] | None = None
+    ) -> list[Claimed]:
+        """One claim: over the hot lanes from their marks, or over all lanes from the beginning."""
+        if not marked:
+            self._looked_at = time.monotonic()
+        jobs = claim.claim(
+            self._database,
+            worker_id=self.worker_id,
+            lanes=self._lanes.hot() if marked else self._lanes.all(),
+            limit=wanted,
+            aging_minutes=self.settings.aging_minutes,
+            aging_step=self.settings.aging_step,
+            marks=self._lanes.marks if marked else None,
+        )
+        if into is not None:
+            self._take_in(jobs)
+        return jobs
+
+    def _take_in(self, jobs: list[Claimed]) -> None:
+        if not jobs:
+            return
+        received = time.monotonic()
+        take = self._places.take
+        for job in jobs:
+            job.received = received
+            job.place = take(job.id, job.lease_epoch)
+        self._lanes.took(jobs)
+        self._on_idle(False)
+        self.stock.put(jobs)
+        self._journal.started(jobs)
+        events.emit_jobs("job.started", jobs)
+
+    def _wanted(self, now: float) -> int:
+        """Free slots, plus what the handlers are measured to finish in `prefetch_seconds`."""
+        stock, settings = self.stock, self.settings
+        self._pace.note(now, stock.taken_total)
+        ahead = min(
+            settings.prefetch_max,
+            int(self._pace.per_second() * settings.prefetch_seconds * self._boost),
+        )
+        held = len(stock)
+        stock.low_water = ahead // 2
+        wanted = stock.free_slots + ahead - held
+        if held > stock.low_water and stock.free_slots == 0:
+            return 0
+        # Outcomes that the database has not taken yet are a debt: no new work beyond a bound.
+        room = self._places.room - 1
+        if self._backlog() > 4 * settings.batch_rows:
+            return 0
+        return max(0, min(wanted, room, settings.prefetch_max))
+
+    def _rest(self) -> float:
+        """Nothing was found: see to it that enqueue wakes this worker, and look once more."""
+        if not self._waiting:
+            self._set_waiting(True)
+            return 0.0  # what was enqueued before the flag was seen has woken nobody
+        due = claim.next_due(self._database, self._lanes.all())
+        if due == 0.0:
+            # Due, yet not claimed: rivals hold the rows, or it became due this instant.
+            return 0.005
+        self._on_idle(True)
+        poll = self.settings.poll_seconds
+        return poll if due is None else min(poll, due + 0.001)
+
+    def _poll(self, now: float) -> None:
+        self._polled_at = now
+        if self._lanes.serves_all_queues:
+            self._lanes.saw_queues(claim.queues_with_work(self._database))
+        rows = self._database.rows(CANCEL_REQUESTED, {"worker": self.worker_id})
+        if rows:
+            self._on_cancel([(row[0], row[1]) for row in rows])
+
+    def _connect(self) -> None:
+        connection = self._database.connection
+        if not self._database.pooled:
+            connection.execute(f'LISTEN "coppice_{self.worker_id.replace("-", "")}"')
+            connection.execute("SET idle_in_transaction_session_timeout = 60000")
+        self._waiting = False
+        self._polled_at = self._looked_at = 0.0
+
+    def _lost_connection(self) -> None:
+        self._database.close()
+        self._waiting = False
+
+    def _set_waiting(self, waiting: bool) -> None:
+        if self._database.pooled and waiting:
+            self._waiting = True  # nobody can be woken through a pooler; polling finds the work
+            return
+        self._database.run(SET_WAITING, {"waiting": waiting, "worker": self.worker_id})
+        self._waiting = waiting
+
+    def _wait(self, seconds: float) -> None:
+        """Sleep until a kick, a notification or the time is up."""
+        watched: list[int] = [self._kick_fd]
+        if self._database.is_open and not self._database.pooled:
+            watched.append(self._database.connection.fileno())
+        readable, _, _ = select.select(watched, [], [], seconds)
+        if self._kick_fd in readable:
+            with suppress(BlockingIOError):
+                os.eventfd_read(self._kick_fd)
+        if len(readable) > 1 or (readable and readable[0] != self._kick_fd):
+            self._hear()
+
+    def _hear(self) -> None:
+        """Take in notifications; all lanes are looked into, since any may have got work."""
+        pgconn = self._database.connection.pgconn
+        try:
+            pgconn.consume_input()
+        except Exception as error:  # noqa: BLE001 - the socket broke while nothing was asked
+            self._outages.failed("feeder", error)
+            self._lost_connection()
+            return
+        while pgconn.notifies() is not None:
+            self._looked_at = 0.0

@@ -1,0 +1,75 @@
+"""The inside of an attempt's own process. Imported by the fork server, before any fork.
+
+Loading Django here, once, is what makes a fork cheap; no connection may be opened at import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from multiprocessing.connection import Connection
+from threading import Lock, Thread
+
+import django
+from django.apps import apps
+
+if not apps.ready:
+    django.setup()
+
+from jobs import execution, registry
+from jobs.claimed import Claimed
+from jobs.context import Context, Line
+from jobs.outcomes import hand_back
+from worker.sandbox import Said
+
+
+class PipeDesk:
+    """Sends what the handler says to the worker that waits outside."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._lock = Lock()
+
+    def send(self, said: Said) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            self._pipe.send(said)
+
+    def log(self, line: Line) -> None:
+        self.send(Said(line=line))
+
+    def progress(self, job: Claimed, done: int, total: int | None) -> None:
+        self.send(Said(progress=(done, total)))
+
+    def should_yield(self, job: Claimed) -> bool:
+        return False
+
+
+def attempt(pipe: Connection, worker_id: str, job: Claimed) -> None:
+    """Run one attempt and send its outcome."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    desk = PipeDesk(pipe)
+    handler = registry.find(job.type)
+    if handler is None:
+        desk.send(Said(outcome=hand_back(job, "no handler is registered here")))
+        return
+    context = Context(job, desk, timeout=execution.timeout_of(handler))
+    Thread(target=_listen, args=(pipe, context), daemon=True).start()
+    if handler.atomic:
+        ending, written = execution.run_atomic(handler, job, context, worker_id)
+        desk.send(Said(outcome=ending, written=written))
+    elif handler.is_async:
+        desk.send(Said(outcome=asyncio.run(execution.run_async(handler, job, context))))
+    else:
+        desk.send(Said(outcome=execution.run_sync(handler, job, context)))
+
+
+def _listen(pipe: Connection, context: Context) -> None:
+    """Hear of a cancel; leave at once when the worker outside is gone."""
+    try:
+        while True:
+            context.stop(pipe.recv())
+    except (EOFError, OSError):
+        os._exit(1)
