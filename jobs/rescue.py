@@ -176,8 +176,9 @@ def _end_all(
 
 def _tell(database: Database, worker_id: str, written: Written) -> None:
     for ended in written.ended:
+        name = f"job.{ended.event}"
         log.info(
-            ended.event,
+            name,
             job_id=ended.job.id,
             type=ended.job.type,
             queue=ended.job.queue,
@@ -189,8 +190,9 @@ def _tell(database: Database, worker_id: str, written: Written) -> None:
         )
     for freed in written.released:
         to_status = "cancelled" if freed.event == "cancelled" else "pending"
+        name = f"job.{freed.event}"
         log.info(
-            freed.event,
+            name,
             job_id=freed.job_id,
             type=freed.type,
             queue=freed.queue,

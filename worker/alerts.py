@@ -153,7 +153,7 @@ def dead_letter_unknown(database: Database, queue: str, type: str, after: float)
         released = edges.close(database, parents) if parents else []
     for id, _ in dead:
         log.error(
-            "dead_lettered",
+            "job.dead_lettered",
             job_id=id,
             type=type,
             queue=queue,

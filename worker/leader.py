@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from jobs import edges
+from jobs import edges, retention, rollups
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo
 from jobs.insertion import wake
@@ -131,19 +131,13 @@ class Leader:
         return len(released) >= SETTLE_AT_ONCE
 
     def fold(self) -> bool:
-        from jobs import rollups
-
-        return bool(rollups.fold(self.database))
+        return rollups.fold(self.database) >= rollups.BATCH
 
     def delete_old_jobs(self) -> bool:
-        from jobs import retention
-
         deleted = retention.run_batch(self.database, self.settings)
         return deleted >= self.settings.retention_batch
 
     def prune(self) -> bool:
-        from jobs import retention
-
         retention.prune_workers(self.database, self.settings)
         retention.prune_rollups(self.database, self.settings)
         return False
