@@ -15,15 +15,16 @@
 from jobs.schedules.editing import (
     change,
     create,
+    database_now,
     delete,
     describe,
     disable,
     enable,
     get,
     next_runs,
-    preview,
     rule_of,
     run_now,
+    unsaved,
 )
 from jobs.schedules.series import FirstSlot, create_for_job
 from jobs.schedules.ticking import Fired, tick
@@ -34,14 +35,15 @@ __all__ = [
     "change",
     "create",
     "create_for_job",
+    "database_now",
     "delete",
     "describe",
     "disable",
     "enable",
     "get",
     "next_runs",
-    "preview",
     "rule_of",
     "run_now",
     "tick",
+    "unsaved",
 ]

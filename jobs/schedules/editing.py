@@ -206,21 +206,19 @@ def next_runs(schedule: Schedule, count: int = 5) -> list[datetime]:
     return [first, *rule.upcoming(first, count - 1)]
 
 
-def preview(
+def unsaved(
     *,
     recur_interval: str | None = None,
     cron: str | None = None,
     time_zone: str | None = None,
     anchor_at: datetime | str | int | None = None,
-    count: int = 5,
-) -> list[datetime]:
-    """The first slots, in UTC, that a schedule created now with this rule would have."""
+) -> Schedule:
+    """A schedule with this rule that is not stored, to describe it and look at its next runs."""
     now = database_now()
     anchor = now if anchor_at is None else parse_moment(anchor_at, "anchor_at")
-    rule = _rule(recur_interval, cron, time_zone, anchor)
     schedule = Schedule(name="")
-    _set_rule(schedule, rule, recur_interval, anchor, now)
-    return next_runs(schedule, count)
+    _set_rule(schedule, _rule(recur_interval, cron, time_zone, anchor), recur_interval, anchor, now)
+    return schedule
 
 
 def rule_of(schedule: Schedule) -> Rule:

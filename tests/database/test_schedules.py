@@ -262,13 +262,12 @@ def test_the_next_runs_are_the_slots_that_will_fire() -> None:
 
 
 def test_a_rule_can_be_looked_at_before_a_schedule_is_made() -> None:
-    runs = schedules.preview(
-        cron="0 0 13 * 5", time_zone="UTC", anchor_at="2031-03-01T00:00:00Z", count=5
-    )
+    rule = schedules.unsaved(cron="0 0 13 * 5", anchor_at="2031-03-01T00:00:00Z")
     # The 13th, and Fridays: either is enough.
-    assert [run.day for run in runs] == [7, 13, 14, 21, 28]
+    assert [run.day for run in schedules.next_runs(rule, 5)] == [7, 13, 14, 21, 28]
+    assert not Schedule.objects.exists()
     with pytest.raises(InvalidInput):
-        schedules.preview()
+        schedules.unsaved()
 
 
 # enqueue(recur_interval=) and enqueue(cron=)
