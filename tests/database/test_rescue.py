@@ -17,10 +17,11 @@ from jobs.complete import complete
 from jobs.database import DirectDatabase, DjangoDatabase, direct_conninfo
 from jobs.endings import Success
 from jobs.events import Event
+from jobs.ids import new_uuid
 from jobs.models import Attempt, Job, JobLog, Worker
 from jobs.rescue import find_orphans, release_child, rescue_orphans, rescue_worker
 from jobs.states import Status
-from tests.factories import WorkerFactory, make_edge, make_job
+from tests.factories import make_edge, make_job
 
 pytestmark = pytest.mark.django_db
 
@@ -39,9 +40,7 @@ class Held:
 
 @pytest.fixture
 def worker() -> Worker:
-    made = WorkerFactory(beats=7)
-    assert isinstance(made, Worker)
-    return made
+    return make_worker()
 
 
 @pytest.fixture
@@ -50,6 +49,12 @@ def told() -> Iterator[list[Event]]:
     stop = events.on("*", heard.append)
     yield heard
     stop()
+
+
+def make_worker(name: str = "host:1") -> Worker:
+    return Worker.objects.create(
+        id=new_uuid(), name=name, host="host", pid=1, concurrency=4, beats=7
+    )
 
 
 def running(worker: Worker, **columns: object) -> Job:
@@ -312,7 +317,7 @@ def test_a_second_release_changes_nothing(worker: Worker) -> None:
 
 @pytest.mark.parametrize("state", ["dead", "stopped", None])
 def test_jobs_whose_owner_has_no_live_row_are_orphans(worker: Worker, state: str | None) -> None:
-    job, kept = running(worker), running(WorkerFactory())
+    job, kept = running(worker), running(make_worker())
     if state is None:
         worker.delete()
     else:
@@ -333,7 +338,7 @@ def test_a_new_worker_of_the_same_name_does_not_hide_orphans(worker: Worker) -> 
     running(worker)
     name = worker.name
     worker.delete()
-    WorkerFactory(name=name)
+    make_worker(name=name)
 
     assert len(find_orphans(DATABASE)) == 1
 
@@ -341,7 +346,7 @@ def test_a_new_worker_of_the_same_name_does_not_hide_orphans(worker: Worker) -> 
 def test_a_job_that_kills_its_worker_each_time_ends_in_the_dead_letter_queue() -> None:
     job = make_job(max_attempts=3)
     for attempt in (1, 2, 3):
-        worker = WorkerFactory()
+        worker = make_worker()
         Job.objects.filter(id=job.id).update(
             status=Status.PROCESSING,
             worker_id=worker.id,
@@ -357,7 +362,7 @@ def test_a_job_that_kills_its_worker_each_time_ends_in_the_dead_letter_queue() -
 
 @pytest.mark.django_db(transaction=True)
 def test_of_a_rescue_and_a_late_completion_exactly_one_wins() -> None:
-    worker = WorkerFactory(beats=7)
+    worker = make_worker()
     jobs = [running(worker) for _ in range(40)]
     successes = [Success(claimed(job), 0.0, 0.1, None) for job in jobs]
     together = threading.Barrier(2)
