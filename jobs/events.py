@@ -1,7 +1,7 @@
 """Facts about jobs, told after they are committed: to listeners here, and to the live feed.
 
     stop = on("job.*", listener)         # or @on("job.failed")
-    emit("job.cancelled", job_id=id, type=type, queue=queue, by="anna")
+    emit("job.cancelled", job_id=id, type=type, queue=queue, by="operator")
     emit_on_commit("job.created", job_id=id, type=type, queue=queue)
 
 An event never reports what a transaction may still take back: inside one use `emit_on_commit`.

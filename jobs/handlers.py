@@ -47,7 +47,7 @@ class OneLineField(serializers.CharField):
 
 
 class AddressField(OneLineField):
-    """`anna@example.org` or `Anna <anna@example.org>`."""
+    """`reader@example.org` or `A Reader <reader@example.org>`."""
 
     default_error_messages = {"address": "must be an e-mail address"}
 

@@ -21,7 +21,7 @@ from jobs.errors import InvalidInput
 from jobs.execution import run_sync
 from jobs.states import Status
 
-MAIL: dict[str, Any] = {"to": "anna@example.org", "subject": "Hello", "text": "Good morning."}
+MAIL: dict[str, Any] = {"to": "first@example.org", "subject": "Hello", "text": "Good morning."}
 
 
 class Desk:
@@ -122,9 +122,9 @@ def failure(end: Success | Ending) -> Ending:
 def test_a_message_arrives_with_all_its_parts(mailbox: Mailbox) -> None:
     end = send(
         {
-            "to": ["Anna <anna@example.org>", "bert@example.org"],
-            "cc": "carla@example.org",
-            "bcc": ["dora@example.org"],
+            "to": ["First Reader <first@example.org>", "second@example.org"],
+            "cc": "third@example.org",
+            "bcc": ["fourth@example.org"],
             "from": "Coppice <coppice@example.net>",
             "reply_to": "help@example.net",
             "subject": "Grüße",
@@ -138,12 +138,12 @@ def test_a_message_arrives_with_all_its_parts(mailbox: Mailbox) -> None:
     assert json.loads(end.result or "") == {"accepted": 4}
     assert mailbox.received[0].mail_from == "coppice@example.net"
     assert sorted(mailbox.received[0].rcpt_tos) == [
-        f"{name}@example.org" for name in ("anna", "bert", "carla", "dora")
+        f"{name}@example.org" for name in ("first", "fourth", "second", "third")
     ]
     message = mailbox.message()
     assert message["Subject"] == "Grüße"
-    assert message["To"] == "Anna <anna@example.org>, bert@example.org"
-    assert message["Cc"] == "carla@example.org"
+    assert message["To"] == "First Reader <first@example.org>, second@example.org"
+    assert message["Cc"] == "third@example.org"
     assert message["Bcc"] is None
     assert message["Reply-To"] == "help@example.net"
     assert message["X-Order"] == "17"
@@ -159,13 +159,13 @@ def test_a_message_may_be_html_alone_and_has_the_default_sender(
     mailbox: Mailbox, settings: Any
 ) -> None:
     settings.DEFAULT_FROM_EMAIL = "shop@example.net"
-    send({"to": "anna@example.org", "subject": "", "html": "<p>Hi</p>"})
+    send({"to": "first@example.org", "subject": "", "html": "<p>Hi</p>"})
     assert mailbox.received[0].mail_from == "shop@example.net"
     assert mailbox.message().get_content_type() == "text/html"
 
 
 def test_a_temporary_refusal_is_tried_again_and_keeps_its_message_id(mailbox: Mailbox) -> None:
-    mailbox.answers = ["451 try again later, anna@example.org"]
+    mailbox.answers = ["451 try again later, first@example.org"]
     id = str(uuid.uuid4())
     first = failure(send(MAIL, id=id))
     assert first.status is Status.PENDING
@@ -176,7 +176,7 @@ def test_a_temporary_refusal_is_tried_again_and_keeps_its_message_id(mailbox: Ma
 
 
 def test_a_permanent_refusal_is_a_dead_letter_at_once(mailbox: Mailbox) -> None:
-    mailbox.answers = ["554 no spam, anna@example.org"]
+    mailbox.answers = ["554 no spam, first@example.org"]
     end = failure(send(MAIL))
     assert end.status is Status.FAILED
     assert "554" in end.error
@@ -189,8 +189,8 @@ def test_a_permanent_refusal_is_a_dead_letter_at_once(mailbox: Mailbox) -> None:
 def test_refused_recipients_are_tried_again_only_if_that_can_help(
     mailbox: Mailbox, answer: str, status: Status
 ) -> None:
-    mailbox.refused = {"anna@example.org": answer, "bert@example.org": "550 no such user"}
-    end = failure(send({**MAIL, "to": ["anna@example.org", "bert@example.org"]}))
+    mailbox.refused = {"first@example.org": answer, "second@example.org": "550 no such user"}
+    end = failure(send({**MAIL, "to": ["first@example.org", "second@example.org"]}))
     assert end.status is status
     assert answer[:3] in end.error
 
@@ -202,15 +202,15 @@ def test_a_mail_server_that_is_away_is_tried_again(mailbox: Mailbox, settings: A
     assert "ConnectionRefusedError" in end.error
 
 
-@pytest.mark.parametrize("answer", ["451 anna@example.org: Good morning", "554 anna@example.org"])
+@pytest.mark.parametrize("answer", ["451 first@example.org: Good morning", "554 first@example.org"])
 def test_errors_and_tracebacks_name_no_address_and_no_text(mailbox: Mailbox, answer: str) -> None:
     mailbox.answers = [answer]
     end = failure(send(MAIL))
-    for secret in ("anna", "example.org", "Good morning", "Hello"):
+    for secret in ("first", "example.org", "Good morning", "Hello"):
         assert secret not in end.error
         assert secret not in end.traceback
-    mailbox.refused = {"anna@example.org": "550 anna@example.org is unknown"}
-    assert "anna" not in failure(send(MAIL)).error + failure(send(MAIL)).traceback
+    mailbox.refused = {"first@example.org": "550 first@example.org is unknown"}
+    assert "first" not in failure(send(MAIL)).error + failure(send(MAIL)).traceback
 
 
 @pytest.mark.parametrize(
@@ -219,16 +219,16 @@ def test_errors_and_tracebacks_name_no_address_and_no_text(mailbox: Mailbox, ans
         ({"to": "nobody"}, "payload.to"),
         ({"to": []}, "payload.to"),
         ({"to": 17}, "payload.to"),
-        ({"to": "anna@example.org, bert@example.org"}, "payload.to"),
-        ({"to": "anna@example.org\nBcc: eve@example.org"}, "payload.to"),
+        ({"to": "first@example.org, second@example.org"}, "payload.to"),
+        ({"to": "first@example.org\nBcc: other@example.org"}, "payload.to"),
         ({"to": [f"a{n}@example.org" for n in range(501)]}, "payload.to"),
-        ({"subject": "Hello\r\nBcc: eve@example.org"}, "payload.subject"),
+        ({"subject": "Hello\r\nBcc: other@example.org"}, "payload.subject"),
         ({"subject": "Hello\u2028there"}, "payload.subject"),
-        ({"from": "Anna"}, "payload.from"),
+        ({"from": "First Reader"}, "payload.from"),
         ({"text": ""}, "payload.text"),
-        ({"headers": {"Bcc": "eve@example.org"}}, "payload.headers"),
+        ({"headers": {"Bcc": "other@example.org"}}, "payload.headers"),
         ({"headers": {"X: Y": "1"}}, "payload.headers"),
-        ({"headers": {"X-Order": "1\nBcc: eve@example.org"}}, "payload.headers"),
+        ({"headers": {"X-Order": "1\nBcc: other@example.org"}}, "payload.headers"),
         ({"headers": {"Content-Type": "text/html"}}, "payload.headers"),
         ({"boddy": "Hi"}, "payload.boddy"),
     ],

@@ -54,7 +54,7 @@ class Command(BaseCommand):
 
 def clear(alias: str) -> None:
     """Empty the tables, all or none; gives up if somebody holds one for more than ten seconds."""
-    tables = ", ".join(f'"{model._meta.db_table}"' for model in CLEARED)
+    tables = ", ".join(f'"{model._meta.db_table}"' for model in CLEARED)  # noqa: SLF001 - a public name of Django's
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '10s'")
         cursor.execute(f"TRUNCATE {tables} RESTART IDENTITY")

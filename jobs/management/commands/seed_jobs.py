@@ -31,7 +31,8 @@ class Command(BaseCommand):
             plant(seeds)
         except CoppiceError as error:
             raise CommandError(str(error)) from error
-        Console(file=self.stdout, soft_wrap=True).print(table(seeds))  # type: ignore[arg-type]
+        width = None if self.stdout.isatty() else 100
+        Console(file=self.stdout, width=width).print(table(seeds))  # type: ignore[arg-type]
 
 
 def table(seeds: Sequence[Seed]) -> Table:
@@ -39,7 +40,9 @@ def table(seeds: Sequence[Seed]) -> Table:
     groups: dict[tuple[str, str], list[Seed]] = defaultdict(list)
     for seed in seeds:
         groups[seed.type, seed.expected].append(seed)
-    found = Table("type", "will be", title=f"{len(seeds):,} jobs")
+    found = Table(title=f"{len(seeds):,} jobs")
+    for heading in ("type", "will be"):
+        found.add_column(heading, no_wrap=True)
     for heading in ("jobs", "high", "medium", "low", "later", "series", "dependent"):
         found.add_column(heading, justify="right")
     for (type, expected), members in sorted(groups.items()):

@@ -1,0 +1,1 @@
+"""An application that uses Coppice as its users do: it locates the cities of the world."""
