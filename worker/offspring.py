@@ -204,7 +204,10 @@ class Offspring:
 
     @property
     def ended_well(self) -> bool:
-        return self.exit_code == 0 and not self.killed_for
+        """By itself, and as told; a child that had to give up jobs says so by its exit code."""
+        return not self.killed_for and (
+            self.exit_code == 0 or (self.is_forced and self.exit_code == 1)
+        )
 
     @property
     def last_words(self) -> str:
