@@ -32,7 +32,6 @@ class Due:
     name: str
     type: str
     queue: str
-    payload: str
     interval_seconds: int | None
     anchor_at: datetime
     cron: str

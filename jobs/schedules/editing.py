@@ -189,8 +189,8 @@ def run_now(key: Key, *, by: str = "") -> Job:
             job_id=made.id,
             event="created",
             to_status=Status.PENDING,
-            message=f"{clean(schedule.name, 200)} run now"
-            + (f" by {clean(by, 150)}" if by else ""),
+            message=f"{schedule.name} run now" + (f" by {clean(by, 150)}" if by else ""),
+            data={"by": clean(by, 150)} if by else None,
         )
         announce(database, fired)
     _note(schedule, "schedule run now", by, job_id=str(made.id))

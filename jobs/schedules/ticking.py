@@ -32,8 +32,8 @@ from jobs.texts import clean, describe_error
 
 # The last condition keeps schedules that wait for their turn from filling the answer.
 LOCK_DUE = """
-SELECT s.id::text, s.name, s.type, s.queue, s.payload::text, s.interval_seconds, s.anchor_at,
-    s.cron, s.time_zone, s.misfire, s.allow_overlap, s.next_slot, s.last_job_id::text,
+SELECT s.id::text, s.name, s.type, s.queue, s.interval_seconds, s.anchor_at, s.cron,
+    s.time_zone, s.misfire, s.allow_overlap, s.next_slot, s.last_job_id::text,
     coalesce(%(now)s::timestamptz, statement_timestamp())
 FROM jobs_schedule s
 WHERE s.enabled AND s.next_slot <= coalesce(%(now)s::timestamptz, statement_timestamp())
@@ -49,6 +49,9 @@ LIVE = """
 SELECT id::text FROM jobs_job
 WHERE id = ANY(%(ids)s::uuid[]) AND status IN ('pending', 'processing')
 """
+
+# Only for handlers that check it, and one at a time: a hundred payloads can be a hundred megabytes.
+PAYLOAD = "SELECT payload::text FROM jobs_schedule WHERE id = %(id)s::uuid"
 
 # The payload goes from row to row, without passing through Python.
 INSERT = """
@@ -187,7 +190,9 @@ def _decide_batch(
         moment = rows[0][-1].astimezone(UTC)
         locked = [_due(row) for row in rows]
         live = _live(database, locked)
-        plans = {due.id: _plan(due, moment, due.last_job_id in live) for due in locked}
+        plans = {
+            due.id: _plan(database, due, moment, is_live=due.last_job_id in live) for due in locked
+        }
         slots = [(due.id, slot) for due in locked for slot in plans[due.id].fire]
         fired = insert(database, slots) if slots else []
         database.run(ADVANCE, {"plans": json.dumps(_columns(plans, fired))})
@@ -208,10 +213,10 @@ def _decide_singly(
         except Exception as error:
             if is_database_away(error):
                 raise
-            text = clean(describe_error(error), ERROR_LENGTH)
-            _log.warning("schedule cannot fire", schedule_id=id, error=text)
+            _cannot_fire(id, error)
+            params = {"id": id, "error": _described(error), "now": now, "later": LOOK_AGAIN}
             with database.transaction():
-                database.run(POSTPONE, {"id": id, "error": text, "now": now, "later": LOOK_AGAIN})
+                database.run(POSTPONE, params)
     return len(ids), fired
 
 
@@ -221,16 +226,15 @@ def _due(row: tuple[Any, ...]) -> Due:
         name=row[1],
         type=row[2],
         queue=row[3],
-        payload=row[4],
-        interval_seconds=row[5],
+        interval_seconds=row[4],
         # Sums of times in the session's zone would be sums of wall time.
-        anchor_at=row[6].astimezone(UTC),
-        cron=row[7],
-        time_zone=row[8],
-        misfire=row[9],
-        allow_overlap=row[10],
-        next_slot=row[11].astimezone(UTC),
-        last_job_id=row[12],
+        anchor_at=row[5].astimezone(UTC),
+        cron=row[6],
+        time_zone=row[7],
+        misfire=row[8],
+        allow_overlap=row[9],
+        next_slot=row[10].astimezone(UTC),
+        last_job_id=row[11],
     )
 
 
@@ -239,24 +243,35 @@ def _live(database: Database, locked: Sequence[Due]) -> set[str]:
     return {row[0] for row in database.rows(LIVE, {"ids": ids})} if ids else set()
 
 
-def _plan(due: Due, now: datetime, is_live: bool) -> Plan:
+def _plan(database: Database, due: Due, now: datetime, *, is_live: bool) -> Plan:
     try:
         plan = decide(due, now=now, is_live=is_live)
         if plan.fire:
-            _check_payload(due)
+            _check_payload(database, due)
     except Exception as error:  # noqa: BLE001 - whatever a serializer or a time zone comes up with
-        return refuse(due, clean(describe_error(error), ERROR_LENGTH), now=now)
+        _cannot_fire(due.id, error)
+        return refuse(due, _described(error), now=now)
     return plan
 
 
-def _check_payload(due: Due) -> None:
+def _check_payload(database: Database, due: Due) -> None:
     """Raise when this process knows the handler, and it no longer takes the payload.
 
     A type that is not known here is no fault: the job stays pending until a worker knows it.
     """
     handler = registry.find(due.type)
     if handler is not None and handler.payload is not None:
-        validate_payload(handler, json.loads(due.payload))
+        validate_payload(handler, json.loads(database.rows(PAYLOAD, {"id": due.id})[0][0]))
+
+
+def _described(error: Exception) -> str:
+    """One line: the database's second one shows the row, with the payload in it."""
+    return clean(describe_error(error).partition("\n")[0], ERROR_LENGTH)
+
+
+def _cannot_fire(schedule_id: str, error: Exception) -> None:
+    # Not its text, which may quote a value of the payload; `last_error` has it.
+    _log.warning("schedule cannot fire", schedule_id=schedule_id, error=type(error).__name__)
 
 
 def _columns(plans: dict[str, Plan], fired: Sequence[Fired]) -> list[dict[str, Any]]:
@@ -282,8 +297,6 @@ def _report(database: Database, locked: Sequence[Due], plans: dict[str, Plan]) -
     emit = events.emit_on_commit if isinstance(database, DjangoDatabase) else events.emit
     for due in locked:
         plan = plans[due.id]
-        if plan.error:
-            _log.warning("schedule cannot fire", schedule_id=due.id, error=plan.error)
         if plan.missed:
             facts = {
                 "schedule_id": due.id,
@@ -293,7 +306,9 @@ def _report(database: Database, locked: Sequence[Due], plans: dict[str, Plan]) -
                 "refused": plan.refused,
                 "next_slot": plan.next_slot.isoformat(),
             }
-            _log.warning("slots missed", **facts)
+            # Overlap is what was asked for; the other reasons are not.
+            log = _log.info if plan.missed == plan.overlapped else _log.warning
+            log("slots missed", **facts)
             emit("schedule.missed", type=due.type, queue=due.queue, **facts)
 
 

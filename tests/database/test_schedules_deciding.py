@@ -20,7 +20,6 @@ def due(**columns: object) -> Due:
         "name": "a",
         "type": "test",
         "queue": "default",
-        "payload": "{}",
         "interval_seconds": 60,
         "anchor_at": NOON,
         "cron": "",

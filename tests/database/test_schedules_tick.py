@@ -481,7 +481,25 @@ def test_a_schedule_that_the_database_refuses_is_found_and_hurts_no_other() -> N
     assert [slots_of(each) for each in good] == [[NOON]] * 3
     bad.refresh_from_db()
     assert "job_priority_known" in bad.last_error
+    assert "\n" not in bad.last_error
     assert bad.next_slot == NOON + 5 * MINUTE
+
+
+class ChoicePayload(serializers.Serializer[Any]):
+    colour = serializers.ChoiceField(choices=["red"])
+
+
+def test_no_value_of_a_payload_gets_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    registry.handler("choosy", payload=ChoicePayload)(lambda payload: None)
+    try:
+        make_schedule(type="choosy", payload={"colour": "secret-1"})
+        make_schedule(priority=9, payload={"colour": "secret-2"})
+        with caplog.at_level("INFO"):
+            tick(NOON)
+    finally:
+        registry.remove("choosy")
+    assert caplog.text.count("schedule cannot fire") >= 2
+    assert "secret" not in caplog.text
 
 
 # Rivals
