@@ -38,6 +38,10 @@ class DependencyCycle(InvalidInput):
     """The edges asked for would make a job wait for itself."""
 
 
+class TooBroad(InvalidInput):
+    """The question would read too much; narrow it. Nothing is wrong with its values."""
+
+
 class NotFound(CoppiceError, LookupError):
     """There is no such row."""
 

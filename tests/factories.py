@@ -132,3 +132,16 @@ def make_history(job: Job, *, attempts: int = 1, error: str = "") -> None:
             traceback=f"Traceback\n{error}" if error else "",
         )
         JobLog.objects.create(job=job, event="started", attempt=number)
+
+
+def make_worker(**columns: Any) -> Worker:
+    """A stored worker; by default running, just seen, and knowing the type "test"."""
+    return cast("Worker", WorkerFactory(**columns))
+
+
+def make_schedule(**columns: Any) -> Schedule:
+    return cast("Schedule", ScheduleFactory(**columns))
+
+
+def make_queue(**columns: Any) -> Queue:
+    return cast("Queue", QueueFactory(**columns))

@@ -17,7 +17,7 @@ from jobs.database import DirectDatabase, DjangoDatabase, direct_conninfo
 from jobs.models import Attempt, Job, JobDependency, JobLog, Rollup, Total, Worker
 from jobs.retention import Place
 from jobs.states import Status
-from tests.factories import WorkerFactory, ago, make_edge, make_history, make_job
+from tests.factories import ago, make_edge, make_history, make_job, make_worker
 from tests.plans import explain, rows_read
 
 pytestmark = pytest.mark.django_db
@@ -87,7 +87,8 @@ def test_nothing_is_deleted_when_jobs_are_kept_for_ever() -> None:
 def test_each_call_is_bounded_and_a_pass_ends() -> None:
     for _ in range(7):
         make_job("completed", **OLD)
-    place, counts = Place(), []
+    place = Place()
+    counts: list[int] = []
     settings = Settings(retention_batch=2)
     while not counts or counts[-1]:
         counts.append(retention.run_batch(DjangoDatabase(), settings, place))
@@ -136,12 +137,12 @@ def test_the_walk_reads_no_more_than_its_stretch() -> None:
 
 
 def test_old_worker_rows_go_unless_they_hold_a_job_or_live() -> None:
-    gone = WorkerFactory(state="stopped", stopped_at=ago(days=8))
-    dead = WorkerFactory(state="dead", beat_at=ago(days=8))
-    holding = WorkerFactory(state="dead", beat_at=ago(days=8))
+    gone = make_worker(state="stopped", stopped_at=ago(days=8))
+    dead = make_worker(state="dead", beat_at=ago(days=8))
+    holding = make_worker(state="dead", beat_at=ago(days=8))
     make_job("processing", worker_id=holding.id)
-    running = WorkerFactory(state="running", beat_at=ago(days=8))
-    lately = WorkerFactory(state="stopped", stopped_at=ago(days=1))
+    running = make_worker(state="running", beat_at=ago(days=8))
+    lately = make_worker(state="stopped", stopped_at=ago(days=1))
     assert retention.prune_workers(DjangoDatabase(), conf.get()) == 2
     kept = set(Worker.objects.values_list("id", flat=True))
     assert kept == {holding.id, running.id, lately.id}

@@ -1,0 +1,46 @@
+"""A time limit for reading: no page, however it is filtered, may keep the database busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from django.db import DatabaseError
+
+from jobs.database import Database
+from jobs.errors import TooBroad
+
+# Statistics may be stale, and then a walk through the whole table looks cheap. What is read here
+# always has an index. The answer tells how things were, and the time by the database's clock.
+LIMIT = """
+SELECT current_setting('statement_timeout'), set_config('statement_timeout', %(timeout)s, true),
+    current_setting('enable_seqscan'), set_config('enable_seqscan', 'off', true),
+    extract(epoch FROM statement_timestamp())::float8
+"""
+AS_BEFORE = """
+SELECT set_config('statement_timeout', %(timeout)s, true),
+    set_config('enable_seqscan', %(seqscan)s, true)
+"""
+
+
+@contextmanager
+def limited(database: Database, *, seconds: float, field: str = "filter") -> Iterator[float]:
+    """A transaction in which no statement runs longer; gives the database's time, epoch seconds.
+
+    Raises TooBroad when one would have.
+    """
+    try:
+        with database.transaction():
+            row = database.rows(LIMIT, {"timeout": f"{round(seconds * 1000)}ms"})[0]
+            yield float(row[4])
+            # The caller's transaction may go on; after an error the rollback restores both.
+            database.rows(AS_BEFORE, {"timeout": row[0], "seqscan": row[2]})
+    except (psycopg.errors.QueryCanceled, DatabaseError) as error:
+        below = error if isinstance(error, psycopg.Error) else error.__cause__
+        if not isinstance(below, psycopg.errors.QueryCanceled):
+            raise
+        raise TooBroad(
+            f"is too broad: it took more than {seconds:g} s; name a status, a type or a queue",
+            field=field,
+        ) from error

@@ -1,0 +1,102 @@
+"""Pages of the list of jobs: what is on them, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from jobs import listing
+from jobs.database import DjangoDatabase
+from jobs.errors import InvalidInput, TooBroad
+from jobs.limits import limited
+from jobs.listing import Filters
+from jobs.states import State, Status
+from tests.factories import ago, make_edge, make_job
+
+pytestmark = pytest.mark.django_db
+
+
+class TestPages:
+    def walk(self, filters: Filters, limit: int) -> list[Any]:
+        seen, after = [], None
+        while True:
+            page = listing.page(filters, after=after, limit=limit)
+            seen += [job.id for job in page.jobs]
+            if page.next is None:
+                return seen
+            after = page.next
+
+    @pytest.mark.parametrize("trait", ["processing", "dead", "held", "completed"])
+    def test_walking_all_pages_shows_each_job_once_newest_first(self, trait: str) -> None:
+        moment = {"failed_at": ago(hours=1)} if trait == "dead" else {}
+        jobs = [make_job(trait, **moment) for _ in range(23)]
+        status = Status(jobs[0].status)
+        walked = self.walk(Filters(status=status), 5)
+        assert walked == sorted((job.id for job in jobs), reverse=True)
+
+    def test_dead_letters_come_by_the_time_of_their_death(self) -> None:
+        first = make_job("dead", failed_at=ago(hours=1))
+        second = make_job("dead", failed_at=ago(hours=2))
+        assert self.walk(Filters(status=Status.FAILED), 1) == [first.id, second.id]
+
+    def test_each_state_lists_its_jobs_only(self) -> None:
+        jobs = {
+            State.READY: make_job(),
+            State.SCHEDULED: make_job("scheduled"),
+            State.RETRYING: make_job("retrying"),
+            State.HELD: make_job("held"),
+            State.RUNNING: make_job("processing"),
+            State.CANCELLING: make_job("processing", cancel_requested_at=ago(seconds=1)),
+            State.COMPLETED: make_job("completed"),
+            State.DEAD: make_job("dead"),
+            State.CANCELLED: make_job("cancelled"),
+            State.BLOCKED: make_job(),
+        }
+        make_edge(jobs[State.BLOCKED], jobs[State.READY])
+        for state, job in jobs.items():
+            page = listing.page(Filters(state=state))
+            assert [each.id for each in page.jobs] == [job.id]
+            assert page.jobs[0].state_at(page.now) is state
+
+    def test_the_other_filters(self) -> None:
+        job = make_job(queue="mail", type="a", priority=1)
+        make_job()
+        for filters in (
+            Filters(queue="mail"),
+            Filters(type="a"),
+            Filters(priority=1),
+            Filters(id_prefix=str(job.id)),
+            Filters(id_prefix=job.id.hex[:31]),
+        ):
+            assert self.walk(filters, 10) == [job.id]
+
+    @pytest.mark.parametrize("bad", ["x", "", "\x00", "2020-01-01~x", "2020-01-01T00:00:00~"])
+    def test_a_bad_place_is_refused(self, bad: str) -> None:
+        for status in (Status.FAILED, Status.PENDING):
+            with pytest.raises(InvalidInput):
+                listing.page(Filters(status=status), after=bad)
+
+    @pytest.mark.parametrize("bad", ["", "-", "xyz", "0" * 33, "\x00"])
+    def test_a_bad_prefix_is_refused(self, bad: str) -> None:
+        with pytest.raises(InvalidInput):
+            listing.page(Filters(id_prefix=bad))
+
+    def test_payloads_are_not_read(self) -> None:
+        make_job()
+        (job,) = listing.page(Filters()).jobs
+        assert {"payload", "result", "metadata"} <= job.get_deferred_fields()
+
+
+def test_the_callers_transaction_keeps_its_own_limits() -> None:
+    def shown() -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            return cursor.fetchone()[0]
+
+    before = shown()
+    listing.page(Filters())
+    with pytest.raises(TooBroad), limited(DjangoDatabase(), seconds=0.001):
+        DjangoDatabase().rows("SELECT pg_sleep(1)", {})
+    assert shown() == before

@@ -1,0 +1,132 @@
+"""A list reads about as many rows as it shows, whatever lies in front of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from jobs import listing, stats
+from jobs.database import DjangoDatabase
+from jobs.errors import TooBroad
+from jobs.limits import limited
+from jobs.listing import Filters
+from jobs.states import State, Status
+from tests.plans import explain, rows_read, scans
+
+IN_FRONT = 100_000
+
+FILL = """
+INSERT INTO jobs_job (id, type, queue, payload, status, scheduled_at, due_at, completed_at)
+SELECT lpad(to_hex(%(first)s + n), 32, '0')::uuid, %(type)s, %(queue)s, '{}', %(status)s,
+    now() + %(later)s * interval '1 hour', now() + %(later)s * interval '1 hour',
+    CASE WHEN %(status)s = 'completed' THEN now() END
+FROM generate_series(1, %(count)s) n
+"""
+RARE = """
+INSERT INTO jobs_job (id, type, queue, payload, status, worker_id, failed_at, cancelled_at,
+    unmet_dependencies, due_at, next_retry_at)
+SELECT lpad(to_hex(%(first)s + n), 32, '0')::uuid, 'rare', 'default', '{}', %(status)s,
+    CASE WHEN %(status)s = 'processing' THEN gen_random_uuid() END,
+    CASE WHEN %(status)s = 'failed' THEN now() - n * interval '1 minute' END,
+    CASE WHEN %(status)s = 'cancelled' THEN now() END,
+    CASE WHEN %(state)s = 'blocked' THEN 1 ELSE 0 END,
+    CASE WHEN %(state)s = 'held' THEN NULL
+        WHEN %(state)s = 'retrying' THEN now() + interval '1 hour' ELSE now() END,
+    CASE WHEN %(state)s = 'retrying' THEN now() + interval '1 hour' END
+FROM generate_series(1, %(count)s) n
+"""
+
+
+@pytest.fixture(scope="module")
+def crowded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The rare jobs are the oldest; in front of them are 100,000 of each other kind."""
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        first = 0
+        rare = [("processing", ""), ("failed", ""), ("cancelled", ""), ("pending", "")]
+        rare += [("pending", state) for state in ("blocked", "held", "retrying")]
+        for status, state in rare:
+            cursor.execute(RARE, {"first": first, "status": status, "state": state, "count": 100})
+            first += 1_000
+        kinds: list[dict[str, str | int]] = [
+            {"status": "pending", "type": "known", "queue": "default", "later": 1},
+            {"status": "pending", "type": "known", "queue": "other", "later": 0},
+            {"status": "pending", "type": "unknown", "queue": "default", "later": 0},
+            {"status": "completed", "type": "known", "queue": "default", "later": 0},
+        ]
+        for kind in kinds:
+            cursor.execute(FILL, {"first": first, "count": IN_FRONT, **kind})
+            first += IN_FRONT
+        cursor.execute("VACUUM ANALYZE jobs_job")
+        yield
+        cursor.execute("TRUNCATE jobs_job")
+    connection.close()
+
+
+def read(filters: Filters, after: str | None = None) -> int:
+    sql, params = listing.queryset(filters, after=after)[:51].query.sql_with_params()
+    with limited(DjangoDatabase(), seconds=30):
+        plan = explain(sql, params)
+    return rows_read(plan)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("crowded")
+class TestPlans:
+    @pytest.mark.parametrize(
+        "filters",
+        [
+            Filters(),
+            *[Filters(status=status) for status in Status],
+            *[
+                Filters(state=state)
+                for state in State
+                # Their like lies 300,000 deep here: time-limited, as the module says.
+                if state not in (State.READY, State.SCHEDULED)
+            ],
+            Filters(status=Status.FAILED, type="rare"),
+            Filters(status=Status.COMPLETED, type="known"),
+            Filters(status=Status.PENDING, queue="other"),
+        ],
+        ids=str,
+    )
+    def test_each_list_reads_a_bounded_number_of_rows(self, filters: Filters) -> None:
+        bound = 100_200 if filters.queue == "other" else 800
+        assert read(filters) <= bound
+
+    @pytest.mark.parametrize("status", list(Status))
+    def test_later_pages_read_no_more_than_the_first(self, status: Status) -> None:
+        first = listing.page(Filters(status=status), limit=50)
+        assert first.next is not None
+        assert read(Filters(status=status), first.next) <= 200
+
+    def test_a_filter_that_finds_nothing_answers_within_its_time(self) -> None:
+        with pytest.raises(TooBroad) as refused, limited(DjangoDatabase(), seconds=0.001):
+            list(listing.queryset(Filters(type="nobody"))[:51])
+        assert "too broad" in str(refused.value)
+
+    def test_statistics_never_count_beyond_the_cap(self) -> None:
+        with limited(DjangoDatabase(), seconds=30):
+            counts = explain(stats.COUNT, {"most": 1_001})
+            queues = explain(stats.QUEUES, {"most": 1_001, "lanes": 1_000})
+            waiting = explain(stats.WAITING, {"most": 1_001})
+        assert rows_read(counts) <= 5 * 1_001
+        # Two counts a queue, and a few entries a lane.
+        assert rows_read(queues) <= 4 * 1_001 + 200
+        assert rows_read(waiting) <= 1_001
+        assert not [scan for scan in scans(counts) + scans(queues) if scan.startswith("Seq")]
+
+    def test_above_the_cap_the_answer_is_an_estimate_and_says_so(self) -> None:
+        found = stats.stats(DjangoDatabase(), cap=1_000)
+        assert found.estimated == ["pending", "completed", "total"]
+        assert abs(found.pending - 300_400) < 10_000
+        assert abs(found.completed - IN_FRONT) < 5_000
+        assert (found.processing, found.failed, found.dlq, found.cancelled) == (100,) * 4
+        assert found.states["blocked"] == found.states["held"] == found.states["retrying"] == 100
+        assert found.at_least == ["ready", "scheduled"]
+        assert {(q.name, q.depth, q.is_capped) for q in found.queues} == {
+            ("default", 1_000, True),
+            ("other", 1_000, True),
+        }
