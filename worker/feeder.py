@@ -110,6 +110,8 @@ class Feeder:
         now = time.monotonic()
         if now - self._polled_at >= self.settings.poll_seconds:
             self._poll(now)
+        if self._backlog() > 4 * self.settings.batch_rows:
+            return 0.005  # outcomes that the database has not taken yet come first
         self.stock.expect_more()
         wanted = self._wanted(now)
         if wanted <= 0:
@@ -181,10 +183,7 @@ class Feeder:
         wanted = stock.free_slots + ahead - held
         if held > stock.low_water and stock.free_slots == 0:
             return 0
-        # Outcomes that the database has not taken yet are a debt: no new work beyond a bound.
         room = self._places.room - 1
-        if self._backlog() > 4 * settings.batch_rows:
-            return 0
         return max(0, min(wanted, room, settings.prefetch_max))
 
     def _rest(self) -> float:

@@ -117,9 +117,10 @@ class Upkeep:
         while not self._stop:
             delay = self.look_seconds
             for step in (self._release, self._rescue, self._tick, self.leadership.seek):
-                delay = max(delay, self._try(step))
-                if not self.database.is_open:
-                    break
+                pause = self._try(step)
+                delay = max(delay, pause)
+                if pause and not self.database.is_open:
+                    break  # the database is away: the next step would fail as well
             self._wake.wait(delay)
             self._wake.clear()
         self._try(self._release)
