@@ -72,7 +72,7 @@ class Command(BaseCommand):
             except PartFailed as error:
                 raise CommandError(str(error)) from error
             except Stopped:
-                self.console.print("Stopping ...")
+                self._say("Stopping ...")
                 sound = not once
         if not sound:
             sys.exit(1)
