@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
 from typing import Any
@@ -173,8 +173,7 @@ def enqueue_many(
             settle_after_commit(ids)
         elif ids:
             wake(DjangoDatabase(), [like.queue])
-        if events.wanted("job.created"):
-            events.emit_jobs_on_commit("job.created", [replace(like, id=id) for id in ids])
+        events.emit_alike_on_commit("job.created", ids, type=like.type, queue=like.queue)
     return ids
 
 
