@@ -47,28 +47,29 @@ test: lint types checks unit integration system-database ## Format, lint, types,
 	@echo "All checks passed."
 
 lint: $(VENV)/.dev ## Format and lint, without changing anything
-	$(VENV)/bin/ruff format --check --quiet
-	$(VENV)/bin/ruff check --quiet
+	@$(VENV)/bin/ruff format --check --quiet
+	@$(VENV)/bin/ruff check --quiet
 
 types: $(VENV)/.dev ## Types, with mypy
-	$(CLEAN_ENV) $(VENV)/bin/mypy
+	@$(CLEAN_ENV) $(VENV)/bin/mypy
 
 checks: $(VENV)/.dev ## Import rules, missing migrations, production settings
-	$(CLEAN_ENV) $(VENV)/bin/lint-imports
-	$(CLEAN_ENV) $(PY) manage.py makemigrations --check --dry-run
-	$(PRODUCTION_ENV) $(PY) manage.py check --deploy --fail-level WARNING
+	@$(CLEAN_ENV) $(VENV)/bin/lint-imports
+	@$(CLEAN_ENV) $(PY) manage.py makemigrations --check --dry-run
+	@$(PRODUCTION_ENV) $(PY) manage.py check --deploy --fail-level WARNING
 
 unit: $(VENV)/.dev ## Tests of pure code, without Django
-	$(CLEAN_ENV) $(PY) -m pytest tests/unit -p no:django -W ignore::pytest.PytestConfigWarning $(ARGS)
+	@$(CLEAN_ENV) $(PY) -m pytest tests/unit -p no:django -W ignore::pytest.PytestConfigWarning $(ARGS)
 
 integration: $(VENV)/.dev packages ## All other tests, on the embedded servers
-	$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit $(ARGS)
+	@$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit $(ARGS)
 
 database: $(VENV)/.dev ## The database tests only
-	$(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS)
+	@$(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS)
 
 system-database: $(VENV)/.dev ## The database tests again, on the system's PostgreSQL if there is one
-	@if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then set -x; \
+	@if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
+		echo "Once more, on the system's PostgreSQL"; \
 		COPPICE_TEST_SYSTEM_POSTGRES=1 $(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS); \
 	else echo "No PostgreSQL below /usr/lib/postgresql: the second run is left out."; fi
 
