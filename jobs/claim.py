@@ -13,6 +13,9 @@ jobs in order. A lane's mark is the last job taken from it. Starting there skips
 of jobs claimed before, which a long-held snapshot keeps from being removed. Jobs that come back
 with an earlier `due_at` lie before the mark, so the caller looks without marks now and then.
 
+The moment is the statement's, not the transaction's, so that a test's one long transaction can claim
+what it has enqueued.
+
 FOR NO KEY UPDATE, since plain FOR UPDATE would skip jobs that a foreign key check holds.
 """
 
@@ -40,12 +43,12 @@ WITH lane AS MATERIALIZED (
         FROM lane CROSS JOIN LATERAL (
             SELECT j.due_at, j.id FROM jobs_job j
             WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
-                AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= now()
+                AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= statement_timestamp()
                 AND (j.due_at, j.id) >= (lane.mark_due, lane.mark_id)
             ORDER BY j.due_at, j.id LIMIT %(limit)s
         ) head
         ORDER BY greatest(0, lane.priority - CASE WHEN %(aging_seconds)s::float8 > 0
-            THEN floor(extract(epoch FROM now() - head.due_at)::float8 / %(aging_seconds)s::float8)
+            THEN floor(extract(epoch FROM statement_timestamp() - head.due_at)::float8 / %(aging_seconds)s::float8)
             ELSE 0 END * %(aging_step)s::float8), head.due_at, head.id
         LIMIT %(limit)s
     ) best
@@ -55,7 +58,7 @@ WITH lane AS MATERIALIZED (
     FROM peek JOIN lane USING (n) CROSS JOIN LATERAL (
         SELECT j.id FROM jobs_job j
         WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
-            AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= now()
+            AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= statement_timestamp()
             AND (j.due_at, j.id) >= (lane.mark_due, lane.mark_id)
         ORDER BY j.due_at, j.id LIMIT peek.quota
         FOR NO KEY UPDATE SKIP LOCKED
@@ -64,24 +67,24 @@ WITH lane AS MATERIALIZED (
     UPDATE jobs_job j SET
         status = 'processing', attempt_count = j.attempt_count + 1,
         lease_epoch = j.lease_epoch + 1, worker_id = %(worker)s::uuid,
-        started_at = now(), updated_at = now()
+        started_at = statement_timestamp(), updated_at = statement_timestamp()
     FROM picked WHERE j.id = picked.id
     RETURNING j.id, j.type, j.queue, j.payload, j.priority, j.due_at, j.attempt_count,
         j.max_attempts, j.lease_epoch, j.lost_count, j.wait_count
 ), logged AS (
     INSERT INTO jobs_joblog (job_id, at, event, from_status, to_status, attempt, worker_id)
-    SELECT id, now(), 'started', 'pending', 'processing', attempt_count, %(worker)s::uuid
+    SELECT id, statement_timestamp(), 'started', 'pending', 'processing', attempt_count, %(worker)s::uuid
     FROM claimed
 )
 SELECT id::text, type, queue, payload::text, priority, extract(epoch FROM due_at)::float8,
     attempt_count, max_attempts, lease_epoch, lost_count, wait_count,
-    extract(epoch FROM now())::float8
+    extract(epoch FROM statement_timestamp())::float8
 FROM claimed
 """
 
 # Seconds until the first job of these lanes is due, below 0 when it is overdue, NULL for none.
 NEXT_DUE = """
-SELECT extract(epoch FROM min(due.due_at) - now())::float8
+SELECT extract(epoch FROM min(due.due_at) - statement_timestamp())::float8
 FROM unnest(%(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[])
     AS lane (queue, type, priority)
 CROSS JOIN LATERAL (

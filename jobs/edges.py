@@ -57,7 +57,7 @@ UPDATE jobs_job c SET
         THEN greatest(c.due_at, clock_timestamp()) ELSE c.due_at END,
     updated_at = clock_timestamp()
 FROM counted WHERE c.id = counted.child_id
-RETURNING c.id::text, c.type, c.queue, c.unmet_dependencies, c.status, c.due_at <= now()
+RETURNING c.id::text, c.type, c.queue, c.unmet_dependencies, c.status, c.due_at <= clock_timestamp()
 """
 
 # Children that asked to be cancelled when a parent fails, or that wait for a job that is gone.
@@ -120,7 +120,7 @@ WHERE child_id = ANY(%(children)s::uuid[]) AND NOT settled
 LEFTOVERS = """
 SELECT DISTINCT d.child_id::text
 FROM jobs_jobdependency d JOIN jobs_job c ON c.id = d.child_id
-WHERE NOT d.settled AND c.updated_at < now() - interval '5 seconds'
+WHERE NOT d.settled AND c.updated_at <= clock_timestamp() - %(age)s * interval '1 second'
 LIMIT %(limit)s
 """
 
@@ -250,9 +250,9 @@ def settle(database: Database, child_ids: Sequence[str]) -> list[Released]:
     return released
 
 
-def settle_leftovers(database: Database, limit: int = 500) -> list[Released]:
-    """Settle what enqueuers that died between commit and settling have left."""
-    children = [row[0] for row in database.rows(LEFTOVERS, {"limit": limit})]
+def settle_leftovers(database: Database, limit: int = 500, *, age: float = 5.0) -> list[Released]:
+    """Settle what enqueuers that died between commit and settling have left, `age` seconds ago."""
+    children = [row[0] for row in database.rows(LEFTOVERS, {"limit": limit, "age": age})]
     return settle(database, children)
 
 

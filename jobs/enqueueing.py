@@ -8,7 +8,7 @@ nothing: every value is checked before, and what is written is one transaction.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
@@ -58,6 +58,10 @@ _FIELDS = (
 )
 
 
+after_enqueue: Callable[[], None] | None = None
+"""Called after each enqueue; `jobs.testing` sets it to run jobs inline."""
+
+
 def enqueue(
     type: str,
     payload: Any = None,
@@ -95,7 +99,9 @@ def enqueue(
         made.unique_key = check_text(unique_key, "unique_key", max_length=200)
     recurs = recur_interval is not None or cron is not None or time_zone is not None
     if not recurs and not made.depends_on:
-        return _enqueue_one(made)
+        job = _enqueue_one(made)
+        _enqueued()
+        return job
     with transaction.atomic(using=conf.get().database):
         if recurs:
             if made.unique_key is not None:
@@ -107,6 +113,7 @@ def enqueue(
         if made.depends_on and str(job.id) == made.id:
             copy_edges(_connection(), ((made.id, p, False) for p in made.depends_on))
             settle_after_commit([made.id])
+    _enqueued()
     return job
 
 
@@ -174,6 +181,7 @@ def enqueue_many(
         elif ids:
             wake(DjangoDatabase(), [like.queue])
         events.emit_alike_on_commit("job.created", ids, type=like.type, queue=like.queue)
+    _enqueued()
     return ids
 
 
@@ -212,6 +220,7 @@ def enqueue_jobs(specs: Iterable[JobSpec]) -> list[str]:
             made.depends_on = tuple(sorted({existing.get(p, p) for p in made.depends_on}))
         fresh = [d for d in drafts if d.id not in existing]
         _write(database, fresh, {d.id for d in fresh} & parents)
+    _enqueued()
     return [existing.get(made.id, made.id) for made in drafts]
 
 
@@ -227,6 +236,11 @@ def settle_after_commit(child_ids: Sequence[str]) -> None:
             tell_released(released)
 
     transaction.on_commit(settle, using=alias, robust=True)
+
+
+def _enqueued() -> None:
+    if after_enqueue is not None:
+        after_enqueue()
 
 
 def tell_released(released: Sequence[edges.Released]) -> None:
@@ -338,6 +352,7 @@ def _enqueue_keyed(
         edges.check_known(database, options.depends_on)
         existing = _insert_keyed(database, [d for d in specs if d.unique_key is not None])
         _write(database, [d for d in specs if d.id not in existing], set())
+    _enqueued()
     return [existing.get(made.id, made.id) for made in specs]
 
 

@@ -39,10 +39,10 @@ class PipeDesk:
     def log(self, line: Line) -> None:
         self.send(Said(line=line))
 
-    def progress(self, job: Claimed, done: int, total: int | None) -> None:
+    def progress(self, job: Claimed, done: int, total: int | None) -> None:  # noqa: ARG002
         self.send(Said(progress=(done, total)))
 
-    def should_yield(self, job: Claimed) -> bool:
+    def should_yield(self, job: Claimed) -> bool:  # noqa: ARG002
         return False
 
 

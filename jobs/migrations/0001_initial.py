@@ -2,292 +2,719 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
+from django.db import migrations, models
+
 import jobs.ids
 import jobs.states
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Leader',
+            name="Leader",
             fields=[
-                ('name', models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ('holder', models.UUIDField()),
-                ('term', models.BigIntegerField(default=1)),
-                ('until', models.DateTimeField()),
+                ("name", models.CharField(max_length=40, primary_key=True, serialize=False)),
+                ("holder", models.UUIDField()),
+                ("term", models.BigIntegerField(default=1)),
+                ("until", models.DateTimeField()),
             ],
         ),
         migrations.CreateModel(
-            name='Queue',
+            name="Queue",
             fields=[
-                ('name', models.CharField(max_length=60, primary_key=True, serialize=False)),
-                ('paused', models.BooleanField(db_default=False, default=False)),
-                ('reason', models.TextField(blank=True, db_default='', default='')),
-                ('changed_by', models.CharField(blank=True, db_default='', default='', max_length=150)),
-                ('changed_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("name", models.CharField(max_length=60, primary_key=True, serialize=False)),
+                ("paused", models.BooleanField(db_default=False, default=False)),
+                ("reason", models.TextField(blank=True, db_default="", default="")),
+                (
+                    "changed_by",
+                    models.CharField(blank=True, db_default="", default="", max_length=150),
+                ),
+                (
+                    "changed_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
             ],
             options={
-                'permissions': [('pause_queue', 'Can pause and resume queues')],
+                "permissions": [("pause_queue", "Can pause and resume queues")],
             },
         ),
         migrations.CreateModel(
-            name='Total',
+            name="Total",
             fields=[
-                ('pk', models.CompositePrimaryKey('queue', 'type', 'outcome', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('queue', models.CharField(max_length=60)),
-                ('type', models.CharField(max_length=100)),
-                ('outcome', models.CharField(max_length=11)),
-                ('jobs', models.BigIntegerField()),
-                ('wait_seconds', models.FloatField()),
-                ('run_seconds', models.FloatField()),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "queue",
+                        "type",
+                        "outcome",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("queue", models.CharField(max_length=60)),
+                ("type", models.CharField(max_length=100)),
+                ("outcome", models.CharField(max_length=11)),
+                ("jobs", models.BigIntegerField()),
+                ("wait_seconds", models.FloatField()),
+                ("run_seconds", models.FloatField()),
             ],
         ),
         migrations.CreateModel(
-            name='Worker',
+            name="Worker",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200)),
-                ('host', models.CharField(max_length=200)),
-                ('pid', models.IntegerField()),
-                ('queues', models.JSONField(default=list, help_text='Empty: all.')),
-                ('types', models.JSONField(default=list)),
-                ('concurrency', models.IntegerField()),
-                ('version', models.CharField(default='', max_length=40)),
-                ('state', models.CharField(choices=[('running', 'running'), ('draining', 'draining'), ('stopped', 'stopped'), ('dead', 'dead')], default='running', max_length=8)),
-                ('waiting', models.BooleanField(db_default=False, default=False, help_text='Idle: enqueue wakes it by NOTIFY.')),
-                ('lock_key', models.BigIntegerField(blank=True, null=True)),
-                ('beats', models.BigIntegerField(db_default=0, default=0)),
-                ('beat_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('stopped_at', models.DateTimeField(blank=True, null=True)),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=200)),
+                ("host", models.CharField(max_length=200)),
+                ("pid", models.IntegerField()),
+                ("queues", models.JSONField(default=list, help_text="Empty: all.")),
+                ("types", models.JSONField(default=list)),
+                ("concurrency", models.IntegerField()),
+                ("version", models.CharField(default="", max_length=40)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("running", "running"),
+                            ("draining", "draining"),
+                            ("stopped", "stopped"),
+                            ("dead", "dead"),
+                        ],
+                        default="running",
+                        max_length=8,
+                    ),
+                ),
+                (
+                    "waiting",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Idle: enqueue wakes it by NOTIFY.",
+                    ),
+                ),
+                ("lock_key", models.BigIntegerField(blank=True, null=True)),
+                ("beats", models.BigIntegerField(db_default=0, default=0)),
+                (
+                    "beat_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "started_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("stopped_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'ordering': ['-started_at'],
-                'permissions': [('control_worker', 'Can stop workers')],
+                "ordering": ["-started_at"],
+                "permissions": [("control_worker", "Can stop workers")],
             },
         ),
         migrations.CreateModel(
-            name='Job',
+            name="Job",
             fields=[
-                ('id', models.UUIDField(default=jobs.ids.new_uuid, editable=False, primary_key=True, serialize=False)),
-                ('type', models.CharField(max_length=100)),
-                ('queue', models.CharField(db_default='default', default='default', max_length=60)),
-                ('payload', models.JSONField(default=dict)),
-                ('metadata', models.JSONField(db_default={}, default=dict)),
-                ('status', models.CharField(choices=[('pending', 'pending'), ('processing', 'processing'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled')], db_default='pending', default=jobs.states.Status['PENDING'], max_length=10)),
-                ('priority', models.SmallIntegerField(db_default=2, default=2)),
-                ('attempt_count', models.IntegerField(db_default=0, default=0)),
-                ('max_attempts', models.IntegerField(db_default=3, default=3)),
-                ('scheduled_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('next_retry_at', models.DateTimeField(blank=True, null=True)),
-                ('due_at', models.DateTimeField(blank=True, db_default=django.db.models.functions.datetime.Now(), null=True)),
-                ('hold_reason', models.TextField(blank=True, db_default='', default='')),
-                ('unmet_dependencies', models.IntegerField(db_default=0, default=0)),
-                ('has_dependents', models.BooleanField(db_default=False, default=False, help_text='Set by settling: somebody waits for this job.')),
-                ('on_parent_failure', models.CharField(choices=[('wait', 'wait'), ('cancel', 'cancel'), ('run', 'run')], db_default='wait', default=jobs.states.OnParentFailure['WAIT'], max_length=6)),
-                ('child_key', models.CharField(blank=True, max_length=200, null=True)),
-                ('wait_count', models.IntegerField(db_default=0, default=0)),
-                ('snooze_count', models.IntegerField(db_default=0, default=0)),
-                ('lost_count', models.IntegerField(db_default=0, default=0, help_text='A job once lost runs alone in a process of its own.')),
-                ('schedule_slot', models.DateTimeField(blank=True, null=True)),
-                ('unique_key', models.CharField(blank=True, max_length=200, null=True)),
-                ('progress_done', models.BigIntegerField(blank=True, null=True)),
-                ('progress_total', models.BigIntegerField(blank=True, null=True)),
-                ('result', models.JSONField(blank=True, null=True)),
-                ('last_error', models.TextField(blank=True, db_default='', default='')),
-                ('error_fingerprint', models.CharField(blank=True, db_default='', default='', max_length=32)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('started_at', models.DateTimeField(blank=True, null=True)),
-                ('completed_at', models.DateTimeField(blank=True, null=True)),
-                ('failed_at', models.DateTimeField(blank=True, null=True)),
-                ('cancelled_at', models.DateTimeField(blank=True, null=True)),
-                ('cancel_requested_at', models.DateTimeField(blank=True, null=True)),
-                ('worker_id', models.UUIDField(blank=True, null=True)),
-                ('lease_epoch', models.BigIntegerField(db_default=0, default=0)),
-                ('parent', models.ForeignKey(blank=True, db_constraint=False, db_index=False, help_text='The job whose WaitFor made this one.', null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='children', to='jobs.job')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=jobs.ids.new_uuid, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("type", models.CharField(max_length=100)),
+                ("queue", models.CharField(db_default="default", default="default", max_length=60)),
+                ("payload", models.JSONField(default=dict)),
+                ("metadata", models.JSONField(db_default={}, default=dict)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("pending", "pending"),
+                            ("processing", "processing"),
+                            ("completed", "completed"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        db_default="pending",
+                        default=jobs.states.Status["PENDING"],
+                        max_length=10,
+                    ),
+                ),
+                ("priority", models.SmallIntegerField(db_default=2, default=2)),
+                ("attempt_count", models.IntegerField(db_default=0, default=0)),
+                ("max_attempts", models.IntegerField(db_default=3, default=3)),
+                (
+                    "scheduled_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("next_retry_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "due_at",
+                    models.DateTimeField(
+                        blank=True, db_default=django.db.models.functions.datetime.Now(), null=True
+                    ),
+                ),
+                ("hold_reason", models.TextField(blank=True, db_default="", default="")),
+                ("unmet_dependencies", models.IntegerField(db_default=0, default=0)),
+                (
+                    "has_dependents",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Set by settling: somebody waits for this job.",
+                    ),
+                ),
+                (
+                    "on_parent_failure",
+                    models.CharField(
+                        choices=[("wait", "wait"), ("cancel", "cancel"), ("run", "run")],
+                        db_default="wait",
+                        default=jobs.states.OnParentFailure["WAIT"],
+                        max_length=6,
+                    ),
+                ),
+                ("child_key", models.CharField(blank=True, max_length=200, null=True)),
+                ("wait_count", models.IntegerField(db_default=0, default=0)),
+                ("snooze_count", models.IntegerField(db_default=0, default=0)),
+                (
+                    "lost_count",
+                    models.IntegerField(
+                        db_default=0,
+                        default=0,
+                        help_text="A job once lost runs alone in a process of its own.",
+                    ),
+                ),
+                ("schedule_slot", models.DateTimeField(blank=True, null=True)),
+                ("unique_key", models.CharField(blank=True, max_length=200, null=True)),
+                ("progress_done", models.BigIntegerField(blank=True, null=True)),
+                ("progress_total", models.BigIntegerField(blank=True, null=True)),
+                ("result", models.JSONField(blank=True, null=True)),
+                ("last_error", models.TextField(blank=True, db_default="", default="")),
+                (
+                    "error_fingerprint",
+                    models.CharField(blank=True, db_default="", default="", max_length=32),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "updated_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("completed_at", models.DateTimeField(blank=True, null=True)),
+                ("failed_at", models.DateTimeField(blank=True, null=True)),
+                ("cancelled_at", models.DateTimeField(blank=True, null=True)),
+                ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
+                ("worker_id", models.UUIDField(blank=True, null=True)),
+                ("lease_epoch", models.BigIntegerField(db_default=0, default=0)),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        db_index=False,
+                        help_text="The job whose WaitFor made this one.",
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="children",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
-                'permissions': [('view_payload', 'Can read payloads, results and errors'), ('create_job', 'Can create jobs'), ('retry_job', 'Can retry dead letters'), ('cancel_job', 'Can cancel jobs'), ('edit_job', 'Can change priority, queue, time and payload'), ('purge_job', 'Can purge dead letters'), ('purge_all_dead', 'Can empty the dead-letter queue')],
+                "ordering": ["-id"],
+                "permissions": [
+                    ("view_payload", "Can read payloads, results and errors"),
+                    ("create_job", "Can create jobs"),
+                    ("retry_job", "Can retry dead letters"),
+                    ("cancel_job", "Can cancel jobs"),
+                    ("edit_job", "Can change priority, queue, time and payload"),
+                    ("purge_job", "Can purge dead letters"),
+                    ("purge_all_dead", "Can empty the dead-letter queue"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Attempt',
+            name="Attempt",
             fields=[
-                ('pk', models.CompositePrimaryKey('job_id', 'lease_epoch', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('lease_epoch', models.BigIntegerField()),
-                ('number', models.IntegerField()),
-                ('worker_id', models.UUIDField(blank=True, null=True)),
-                ('started_at', models.DateTimeField()),
-                ('finished_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('outcome', models.CharField(choices=[('succeeded', 'succeeded'), ('failed', 'failed'), ('timed_out', 'timed_out'), ('cancelled', 'cancelled'), ('snoozed', 'snoozed'), ('waited', 'waited'), ('handed_back', 'handed_back'), ('lost', 'lost')], max_length=11)),
-                ('error', models.TextField(blank=True, db_default='', default='')),
-                ('traceback', models.TextField(blank=True, db_default='', default='')),
-                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='attempts', to='jobs.job')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "job_id",
+                        "lease_epoch",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("lease_epoch", models.BigIntegerField()),
+                ("number", models.IntegerField()),
+                ("worker_id", models.UUIDField(blank=True, null=True)),
+                ("started_at", models.DateTimeField()),
+                (
+                    "finished_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("timed_out", "timed_out"),
+                            ("cancelled", "cancelled"),
+                            ("snoozed", "snoozed"),
+                            ("waited", "waited"),
+                            ("handed_back", "handed_back"),
+                            ("lost", "lost"),
+                        ],
+                        max_length=11,
+                    ),
+                ),
+                ("error", models.TextField(blank=True, db_default="", default="")),
+                ("traceback", models.TextField(blank=True, db_default="", default="")),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="attempts",
+                        to="jobs.job",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Rollup',
+            name="Rollup",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('minute', models.DateTimeField()),
-                ('queue', models.CharField(max_length=60)),
-                ('type', models.CharField(max_length=100)),
-                ('outcome', models.CharField(max_length=11)),
-                ('jobs', models.IntegerField()),
-                ('wait_seconds', models.FloatField(help_text='Sum of due_at to start.')),
-                ('run_seconds', models.FloatField(help_text='Sum of start to end.')),
-                ('folded', models.BooleanField(db_default=False, default=False)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("minute", models.DateTimeField()),
+                ("queue", models.CharField(max_length=60)),
+                ("type", models.CharField(max_length=100)),
+                ("outcome", models.CharField(max_length=11)),
+                ("jobs", models.IntegerField()),
+                ("wait_seconds", models.FloatField(help_text="Sum of due_at to start.")),
+                ("run_seconds", models.FloatField(help_text="Sum of start to end.")),
+                ("folded", models.BooleanField(db_default=False, default=False)),
             ],
             options={
-                'indexes': [models.Index(fields=['minute'], name='rollup_minute'), models.Index(condition=models.Q(('folded', False)), fields=['minute'], name='rollup_unfolded')],
+                "indexes": [
+                    models.Index(fields=["minute"], name="rollup_minute"),
+                    models.Index(
+                        condition=models.Q(("folded", False)),
+                        fields=["minute"],
+                        name="rollup_unfolded",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Schedule',
+            name="Schedule",
             fields=[
-                ('id', models.UUIDField(default=jobs.ids.new_uuid, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=200, unique=True)),
-                ('type', models.CharField(max_length=100)),
-                ('queue', models.CharField(default='default', max_length=60)),
-                ('payload', models.JSONField(default=dict)),
-                ('metadata', models.JSONField(default=dict)),
-                ('priority', models.SmallIntegerField(default=2)),
-                ('max_attempts', models.IntegerField(default=3)),
-                ('on_parent_failure', models.CharField(default=jobs.states.OnParentFailure['WAIT'], max_length=6)),
-                ('recur_interval', models.CharField(blank=True, default='', help_text='The interval as it was asked for.', max_length=60)),
-                ('interval_seconds', models.BigIntegerField(blank=True, null=True)),
-                ('cron', models.CharField(blank=True, default='', max_length=200)),
-                ('time_zone', models.CharField(default='UTC', max_length=64)),
-                ('anchor_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('misfire', models.CharField(choices=[('skip', 'skip'), ('once', 'once'), ('each', 'each')], default='once', help_text='What to do about slots that passed while nobody ran.', max_length=4)),
-                ('allow_overlap', models.BooleanField(default=False, help_text="Start a slot although the last one's job is still live.")),
-                ('enabled', models.BooleanField(default=True)),
-                ('last_slot', models.DateTimeField(blank=True, null=True)),
-                ('next_slot', models.DateTimeField(blank=True, null=True)),
-                ('missed_count', models.BigIntegerField(db_default=0, default=0)),
-                ('last_job_id', models.UUIDField(blank=True, null=True)),
-                ('last_error', models.TextField(blank=True, db_default='', default='')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=jobs.ids.new_uuid, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("name", models.CharField(max_length=200, unique=True)),
+                ("type", models.CharField(max_length=100)),
+                ("queue", models.CharField(default="default", max_length=60)),
+                ("payload", models.JSONField(default=dict)),
+                ("metadata", models.JSONField(default=dict)),
+                ("priority", models.SmallIntegerField(default=2)),
+                ("max_attempts", models.IntegerField(default=3)),
+                (
+                    "on_parent_failure",
+                    models.CharField(default=jobs.states.OnParentFailure["WAIT"], max_length=6),
+                ),
+                (
+                    "recur_interval",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        help_text="The interval as it was asked for.",
+                        max_length=60,
+                    ),
+                ),
+                ("interval_seconds", models.BigIntegerField(blank=True, null=True)),
+                ("cron", models.CharField(blank=True, default="", max_length=200)),
+                ("time_zone", models.CharField(default="UTC", max_length=64)),
+                (
+                    "anchor_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "misfire",
+                    models.CharField(
+                        choices=[("skip", "skip"), ("once", "once"), ("each", "each")],
+                        default="once",
+                        help_text="What to do about slots that passed while nobody ran.",
+                        max_length=4,
+                    ),
+                ),
+                (
+                    "allow_overlap",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Start a slot although the last one's job is still live.",
+                    ),
+                ),
+                ("enabled", models.BooleanField(default=True)),
+                ("last_slot", models.DateTimeField(blank=True, null=True)),
+                ("next_slot", models.DateTimeField(blank=True, null=True)),
+                ("missed_count", models.BigIntegerField(db_default=0, default=0)),
+                ("last_job_id", models.UUIDField(blank=True, null=True)),
+                ("last_error", models.TextField(blank=True, db_default="", default="")),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "updated_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
             ],
             options={
-                'ordering': ['name'],
-                'permissions': [('edit_schedule', 'Can add, change and disable schedules'), ('run_schedule', 'Can run a schedule now')],
-                'indexes': [models.Index(condition=models.Q(('enabled', True), ('next_slot__isnull', False)), fields=['next_slot'], name='schedule_due')],
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('interval_seconds__gte', 1), ('cron', '')), models.Q(('interval_seconds__isnull', True), models.Q(('cron', ''), _negated=True)), _connector='OR'), name='schedule_one_rule')],
+                "ordering": ["name"],
+                "permissions": [
+                    ("edit_schedule", "Can add, change and disable schedules"),
+                    ("run_schedule", "Can run a schedule now"),
+                ],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("enabled", True), ("next_slot__isnull", False)),
+                        fields=["next_slot"],
+                        name="schedule_due",
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("interval_seconds__gte", 1), ("cron", "")),
+                            models.Q(
+                                ("interval_seconds__isnull", True),
+                                models.Q(("cron", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="schedule_one_rule",
+                    )
+                ],
             },
         ),
         migrations.AddField(
-            model_name='job',
-            name='schedule',
-            field=models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, related_name='jobs', to='jobs.schedule'),
+            model_name="job",
+            name="schedule",
+            field=models.ForeignKey(
+                blank=True,
+                db_constraint=False,
+                db_index=False,
+                null=True,
+                on_delete=django.db.models.deletion.DO_NOTHING,
+                related_name="jobs",
+                to="jobs.schedule",
+            ),
         ),
         migrations.CreateModel(
-            name='JobDependency',
+            name="JobDependency",
             fields=[
-                ('pk', models.CompositePrimaryKey('child_id', 'parent_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('completed', 'completed'), ('ended', 'ended')], db_default='completed', default=jobs.states.EdgeKind['COMPLETED'], max_length=9)),
-                ('state', models.CharField(choices=[('open', 'open'), ('satisfied', 'satisfied')], db_default='open', default='open', max_length=9)),
-                ('settled', models.BooleanField(db_default=False, default=False)),
-                ('child', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='parent_edges', to='jobs.job')),
-                ('parent', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='child_edges', to='jobs.job')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "child_id",
+                        "parent_id",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("completed", "completed"), ("ended", "ended")],
+                        db_default="completed",
+                        default=jobs.states.EdgeKind["COMPLETED"],
+                        max_length=9,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("open", "open"), ("satisfied", "satisfied")],
+                        db_default="open",
+                        default="open",
+                        max_length=9,
+                    ),
+                ),
+                ("settled", models.BooleanField(db_default=False, default=False)),
+                (
+                    "child",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="parent_edges",
+                        to="jobs.job",
+                    ),
+                ),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="child_edges",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'job dependencies',
-                'indexes': [models.Index(condition=models.Q(('state', 'open')), fields=['parent'], name='dependency_open'), models.Index(condition=models.Q(('settled', False)), fields=['child'], name='dependency_unsettled')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('child', models.F('parent')), _negated=True), name='dependency_not_itself'), models.CheckConstraint(condition=models.Q(('state__in', ['open', 'satisfied'])), name='dependency_state_known')],
+                "verbose_name_plural": "job dependencies",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "open")),
+                        fields=["parent"],
+                        name="dependency_open",
+                    ),
+                    models.Index(
+                        condition=models.Q(("settled", False)),
+                        fields=["child"],
+                        name="dependency_unsettled",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("child", models.F("parent")), _negated=True),
+                        name="dependency_not_itself",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["open", "satisfied"])),
+                        name="dependency_state_known",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='JobLog',
+            name="JobLog",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('event', models.CharField(help_text="An arrow's event, an action, or 'log'.", max_length=30)),
-                ('from_status', models.CharField(blank=True, db_default='', default='', max_length=10)),
-                ('to_status', models.CharField(blank=True, db_default='', default='', max_length=10)),
-                ('attempt', models.IntegerField(blank=True, null=True)),
-                ('worker_id', models.UUIDField(blank=True, null=True)),
-                ('level', models.CharField(db_default='info', default='info', max_length=8)),
-                ('message', models.TextField(blank=True, db_default='', default='')),
-                ('data', models.JSONField(blank=True, null=True)),
-                ('job', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='logs', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "event",
+                    models.CharField(
+                        help_text="An arrow's event, an action, or 'log'.", max_length=30
+                    ),
+                ),
+                (
+                    "from_status",
+                    models.CharField(blank=True, db_default="", default="", max_length=10),
+                ),
+                (
+                    "to_status",
+                    models.CharField(blank=True, db_default="", default="", max_length=10),
+                ),
+                ("attempt", models.IntegerField(blank=True, null=True)),
+                ("worker_id", models.UUIDField(blank=True, null=True)),
+                ("level", models.CharField(db_default="info", default="info", max_length=8)),
+                ("message", models.TextField(blank=True, db_default="", default="")),
+                ("data", models.JSONField(blank=True, null=True)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="logs",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['job', 'id'], name='joblog_job')],
+                "indexes": [models.Index(fields=["job", "id"], name="joblog_job")],
             },
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('due_at__isnull', False), ('status', jobs.states.Status['PENDING']), ('unmet_dependencies', 0)), fields=['queue', 'type', 'priority', 'due_at', 'id'], name='job_ready'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(
+                    ("due_at__isnull", False),
+                    ("status", jobs.states.Status["PENDING"]),
+                    ("unmet_dependencies", 0),
+                ),
+                fields=["queue", "type", "priority", "due_at", "id"],
+                name="job_ready",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status', jobs.states.Status['PROCESSING'])), fields=['worker_id'], name='job_processing'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status", jobs.states.Status["PROCESSING"])),
+                fields=["worker_id"],
+                name="job_processing",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status', jobs.states.Status['PENDING']), models.Q(('unmet_dependencies__gt', 0), ('due_at__isnull', True), ('next_retry_at__isnull', False), _connector='OR')), fields=['id'], name='job_waiting'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(
+                    ("status", jobs.states.Status["PENDING"]),
+                    models.Q(
+                        ("unmet_dependencies__gt", 0),
+                        ("due_at__isnull", True),
+                        ("next_retry_at__isnull", False),
+                        _connector="OR",
+                    ),
+                ),
+                fields=["id"],
+                name="job_waiting",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status', jobs.states.Status['PENDING'])), fields=['id'], name='job_pending'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status", jobs.states.Status["PENDING"])),
+                fields=["id"],
+                name="job_pending",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status', jobs.states.Status['COMPLETED'])), fields=['id'], name='job_completed'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status", jobs.states.Status["COMPLETED"])),
+                fields=["id"],
+                name="job_completed",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status', jobs.states.Status['CANCELLED'])), fields=['id'], name='job_cancelled'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status", jobs.states.Status["CANCELLED"])),
+                fields=["id"],
+                name="job_cancelled",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status', jobs.states.Status['FAILED'])), fields=['failed_at', 'id'], name='job_dead'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status", jobs.states.Status["FAILED"])),
+                fields=["failed_at", "id"],
+                name="job_dead",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status', jobs.states.Status['FAILED'])), fields=['type', 'error_fingerprint'], name='job_dead_group'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status", jobs.states.Status["FAILED"])),
+                fields=["type", "error_fingerprint"],
+                name="job_dead_group",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['pending', 'processing', 'completed', 'failed', 'cancelled'])), name='job_status_known'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("status__in", ["pending", "processing", "completed", "failed", "cancelled"])
+                ),
+                name="job_status_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__in', [1, 2, 3])), name='job_priority_known'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("priority__in", [1, 2, 3])), name="job_priority_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', jobs.states.Status['PROCESSING']), _negated=True), ('worker_id__isnull', False), _connector='OR'), name='job_processing_has_lease'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("status", jobs.states.Status["PROCESSING"]), _negated=True),
+                    ("worker_id__isnull", False),
+                    _connector="OR",
+                ),
+                name="job_processing_has_lease",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('completed_at__isnull', False), models.Q(('status', jobs.states.Status['COMPLETED']), _negated=True), _connector='OR'), models.Q(('failed_at__isnull', False), models.Q(('status', jobs.states.Status['FAILED']), _negated=True), _connector='OR'), models.Q(('cancelled_at__isnull', False), models.Q(('status', jobs.states.Status['CANCELLED']), _negated=True), _connector='OR')), name='job_ends_have_times'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("completed_at__isnull", False),
+                        models.Q(("status", jobs.states.Status["COMPLETED"]), _negated=True),
+                        _connector="OR",
+                    ),
+                    models.Q(
+                        ("failed_at__isnull", False),
+                        models.Q(("status", jobs.states.Status["FAILED"]), _negated=True),
+                        _connector="OR",
+                    ),
+                    models.Q(
+                        ("cancelled_at__isnull", False),
+                        models.Q(("status", jobs.states.Status["CANCELLED"]), _negated=True),
+                        _connector="OR",
+                    ),
+                ),
+                name="job_ends_have_times",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('attempt_count__gte', 0), ('unmet_dependencies__gte', 0), ('max_attempts__gte', 1)), name='job_counts_not_negative'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("attempt_count__gte", 0),
+                    ("unmet_dependencies__gte", 0),
+                    ("max_attempts__gte", 1),
+                ),
+                name="job_counts_not_negative",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('status__in', [jobs.states.Status['PENDING'], jobs.states.Status['PROCESSING']]), ('unique_key__isnull', False)), fields=('unique_key',), name='job_unique_key_live'),
+            model_name="job",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(
+                    (
+                        "status__in",
+                        [jobs.states.Status["PENDING"], jobs.states.Status["PROCESSING"]],
+                    ),
+                    ("unique_key__isnull", False),
+                ),
+                fields=("unique_key",),
+                name="job_unique_key_live",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('schedule__isnull', False)), fields=('schedule', 'schedule_slot'), name='job_schedule_slot'),
+            model_name="job",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("schedule__isnull", False)),
+                fields=("schedule", "schedule_slot"),
+                name="job_schedule_slot",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('parent__isnull', False)), fields=('parent', 'child_key'), name='job_parent_child_key'),
+            model_name="job",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("parent__isnull", False)),
+                fields=("parent", "child_key"),
+                name="job_parent_child_key",
+            ),
         ),
     ]
