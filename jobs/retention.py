@@ -115,6 +115,19 @@ def run_batch(database: Database, settings: Settings, place: Place = _HERE) -> i
     return deleted
 
 
+def run_pass(database: Database, settings: Settings) -> int:
+    """Delete all that may go now, batch by batch; returns how many."""
+    if settings.retention_days <= 0:
+        return 0
+    deleted, place = 0, Place()
+    for status in WALK:
+        is_over = False
+        while not is_over:
+            count, is_over = _step(database, settings, status, place)
+            deleted += count
+    return deleted
+
+
 def _step(database: Database, settings: Settings, status: str, place: Place) -> tuple[int, bool]:
     """Walk one stretch; returns how many were deleted, and whether the pass is over."""
     limit = settings.retention_batch
