@@ -1,0 +1,246 @@
+"""The Python blocks of the documents run, and do what the text around them says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from jobs import conf, edges, execution, registry
+from jobs.claim import Lane, claim
+from jobs.claimed import Claimed
+from jobs.complete import complete
+from jobs.context import Context, Line
+from jobs.database import DjangoDatabase
+from jobs.endings import Ending, Success
+from jobs.models import Attempt, Job, Schedule
+from jobs.states import Status
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+type Run = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """Runs the blocks of a document in one module, and forgets its handlers afterwards."""
+    known = {handler.type for handler in registry.handlers()}
+
+    def run_document(name: str) -> dict[str, Any]:
+        path = CHECKOUT / name
+        text = path.read_text(encoding="utf-8")
+        module = ModuleType(f"docs_{path.stem}")
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start(1))
+            # Blank lines in front, so that an error names the line of the document.
+            code = compile("\n" * line + block[1], str(path), "exec")
+            exec(code, module.__dict__)
+        return module.__dict__
+
+    yield run_document
+    for type in registry.types():
+        if type not in known:
+            registry.remove(type)
+
+
+class Desk:
+    """Where the contexts of these tests leave what handlers say."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.reports: list[tuple[int, int | None]] = []
+
+    def log(self, line: Line) -> None:
+        self.lines.append(line)
+
+    def progress(self, job: Claimed, done: int, total: int | None) -> None:
+        self.reports.append((done, total))
+
+    def should_yield(self, job: Claimed) -> bool:
+        return False
+
+
+def run_due(desk: Desk | None = None) -> None:
+    """Run due jobs until none is left, as a worker does, one at a time."""
+    worker_id = str(uuid.uuid4())
+    while jobs := _claim(worker_id):
+        for job in jobs:
+            _run_one(job, worker_id, desk or Desk())
+
+
+def _claim(worker_id: str) -> list[Claimed]:
+    queues = Job.objects.pending().values_list("queue", flat=True).distinct()
+    jobs = claim(
+        DjangoDatabase(),
+        worker_id=worker_id,
+        lanes=[Lane(q, type, p) for q in queues for type in registry.types() for p in (1, 2, 3)],
+        limit=100,
+        aging_minutes=conf.get().aging_minutes,
+        aging_step=conf.get().aging_step,
+    )
+    for job in jobs:
+        job.received = time.monotonic()
+    return jobs
+
+
+def _run_one(job: Claimed, worker_id: str, desk: Desk) -> None:
+    handler = registry.get(job.type)
+    context = Context(job, desk, timeout=execution.timeout_of(handler))
+    outcome: Success | Ending
+    written = None
+    if handler.atomic:
+        outcome, written = execution.run_atomic(handler, job, context, worker_id)
+    elif handler.is_async:
+        outcome = asyncio.run(execution.run_async(handler, job, context))
+    else:
+        outcome = execution.run_sync(handler, job, context)
+    if written is None:
+        written = complete(
+            DjangoDatabase(),
+            worker_id=worker_id,
+            successes=[outcome] if isinstance(outcome, Success) else [],
+            endings=[outcome] if isinstance(outcome, Ending) else [],
+        )
+    edges.settle(DjangoDatabase(), written.to_settle)
+
+
+def make(type: str, payload: Any = None, **options: Any) -> Job:
+    from jobs import enqueue
+
+    return enqueue(type, payload, **options)
+
+
+def after(job: Job) -> Job:
+    return Job.objects.get(id=job.id)
+
+
+def test_the_readme_runs(run: Run) -> None:
+    names = run("README.md")
+    assert after(names["job"]).priority == 1
+    waiting = Job.objects.get(type="send_email")
+    assert waiting.unmet_dependencies == 1
+    assert Schedule.objects.get().time_zone == "Europe/Berlin"
+    desk = Desk()
+    run_due(desk)
+    done = after(names["job"])
+    assert (done.status, done.result) == (Status.COMPLETED, {"invoice": 1007})
+    assert [(line.message, json.loads(line.data or "")) for line in desk.lines] == [
+        ("writing", {"order": 7})
+    ]
+    assert after(waiting).status == Status.COMPLETED
+    assert Job.objects.get(schedule__isnull=False).status == Status.PENDING
+
+
+def test_the_page_about_handlers_runs(run: Run) -> None:
+    run("docs/handlers.md")
+    assert after(Job.objects.get(type="send_email")).status == Status.PENDING
+
+    greeting = make("orders.greet", {"name": "reader"})
+    invoice = make("orders.invoice", {"order": 7})
+    run_due()
+    assert after(greeting).result == {"text": "Hello, reader!"}
+    assert after(invoice).result == {"invoice": 1007, "copies": 1}
+    assert invoice.queue == "documents"
+    assert invoice.max_attempts == 5
+
+
+def test_what_the_page_says_about_returns_is_so(run: Run) -> None:
+    run("docs/handlers.md")
+    held = make("orders.ship", {})
+    snoozed = make("orders.ship", {"address": "here", "in_stock": False})
+    shipped = make("orders.ship", {"address": "here"})
+    run_due()
+    assert after(held).hold_reason == "the address is missing"
+    assert after(held).due_at is None
+    assert after(snoozed).next_retry_at is not None
+    assert after(shipped).result == "shipped"
+    assert [after(job).attempt_count for job in (held, snoozed, shipped)] == [0, 0, 1]
+
+
+def test_what_the_page_says_about_raising_is_so(run: Run) -> None:
+    run("docs/handlers.md")
+    discarded = make("orders.fetch_rate", {"currency": "EURO"})
+    busy = make("orders.fetch_rate", {"currency": "EUR", "busy": True})
+    wrong = make("orders.fetch_rate", {})
+    run_due()
+    assert after(discarded).status == Status.FAILED
+    assert after(discarded).attempt_count == 1
+    due_at, started_at = after(busy).due_at, after(busy).started_at
+    assert due_at is not None
+    assert started_at is not None
+    assert timedelta(seconds=60) <= due_at - started_at < timedelta(seconds=90)
+    assert after(wrong).status == Status.PENDING
+    assert after(wrong).last_error.startswith("KeyError")
+
+
+def test_the_long_handler_of_the_page_reports_its_progress(run: Run) -> None:
+    run("docs/handlers.md")
+    for number in range(3):
+        User.objects.create(
+            username=f"unused {number}",
+            is_active=False,
+            date_joined=timezone.now() - timedelta(days=40),
+        )
+    desk = Desk()
+    job = make("accounts.remove_unused", {"days": 30})
+    run_due(desk)
+    assert after(job).result == {"removed": 3}
+    assert desk.reports == [(1, 3), (2, 3), (3, 3)]
+    assert not User.objects.exists()
+
+
+def test_the_atomic_handler_of_the_page_changes_the_row_with_its_job(run: Run) -> None:
+    run("docs/handlers.md")
+    user = User.objects.create(username="reader")
+    job = make("accounts.deactivate", {"user": user.id})
+    run_due()
+    user.refresh_from_db()
+    assert not user.is_active
+    assert after(job).status == Status.COMPLETED
+
+
+def test_the_async_handler_of_the_page_enqueues(run: Run) -> None:
+    run("docs/handlers.md")
+    User.objects.create(username="unused", is_active=False)
+    job = make("orders.poll")
+    run_due()
+    assert after(job).result == "asked"
+    assert Job.objects.filter(type="accounts.remove_unused").exists()
+
+
+def test_the_waiting_handler_of_the_page_collects_its_children(run: Run) -> None:
+    run("docs/handlers.md")
+    job = make("orders.month_end", {"orders": [1, 2]})
+    run_due()
+    assert after(job).result == {"invoices": [1001, 1002], "failed": []}
+    outcomes = Attempt.objects.filter(job_id=job.id).order_by("lease_epoch")
+    assert [attempt.outcome for attempt in outcomes] == ["waited", "succeeded"]
+    assert after(job).attempt_count == 1
+
+
+def test_the_page_about_enqueueing_runs(run: Run) -> None:
+    run("docs/handlers.md")
+    names = run("docs/enqueueing.md")
+    assert len(names["ids"]) == 1_000
+    assert after(names["later"]).status == Status.CANCELLED
+    assert Job.objects.get(id=names["paper"]).unmet_dependencies == 1
+    assert Job.objects.get(id=names["mail"]).unmet_dependencies == 2
+    run_due()
+    assert Job.objects.get(id=names["mail"]).status == Status.COMPLETED
+    assert not Job.objects.filter(id__in=names["ids"]).exclude(status=Status.COMPLETED).exists()
+    deactivating = Job.objects.get(type="accounts.deactivate")
+    assert deactivating.payload == {"user": names["user"].id}
