@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -300,9 +300,9 @@ def test_the_lease_grows_with_every_claim_and_never_falls(job: Job) -> None:
 
 
 @pytest.fixture
-def running() -> Iterator[tuple[Job, Claimed]]:
+def running() -> tuple[Job, Claimed]:
     job = make_job()
-    yield job, take(job)
+    return job, take(job)
 
 
 @pytest.mark.django_db(transaction=True)
