@@ -141,12 +141,14 @@ SELECT id::text, status, event, lease_epoch, has_dependents, number,
 FROM ended ORDER BY id
 """
 
-# Which of these attempts left no trace: their lease was lost before the batch came.
+# Which of these attempts left no trace: their lease was lost before the batch came. An attempt that
+# a rescuer wrote as lost is no trace of ours.
 UNWRITTEN = """
 SELECT d.id::text
 FROM unnest(%(ids)s::uuid[], %(epochs)s::bigint[]) AS d (id, lease_epoch)
 WHERE NOT EXISTS (
-    SELECT FROM jobs_attempt a WHERE a.job_id = d.id AND a.lease_epoch = d.lease_epoch
+    SELECT FROM jobs_attempt a
+    WHERE a.job_id = d.id AND a.lease_epoch = d.lease_epoch AND a.outcome <> 'lost'
 )
 """
 
@@ -231,6 +233,12 @@ def complete_here(
         _end(database, worker_id, endings, written, parents)
     if parents:
         written.released.extend(edges.close(database, parents))
+    # Last, since new edges are made under one lock for all: whoever has it waits for no row.
+    waiting = {ended.job.id for ended in written.ended if ended.status == Status.PENDING}
+    for ending in endings:
+        if ending.wait_for is not None and ending.job.id in waiting:
+            edges.wait_for(database, child_id=ending.job.id, jobs=ending.wait_for.jobs)
+            written.to_settle.append(ending.job.id)
     return written
 
 
@@ -292,9 +300,6 @@ def _end(
         )
         if has_dependents and status != Status.PENDING:
             parents.append((id, status))
-        if ending.wait_for is not None and status == Status.PENDING:
-            edges.wait_for(database, child_id=id, jobs=ending.wait_for.jobs)
-            written.to_settle.append(id)
     if by_id:
         # A batch is written again when its commit was not answered: then its attempts are there.
         left = [ending.job for ending in by_id.values()]

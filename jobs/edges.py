@@ -113,7 +113,7 @@ WHERE child_id = ANY(%(children)s::uuid[]) AND NOT settled
 
 MARK_SETTLED = """
 UPDATE jobs_jobdependency SET settled = true
-WHERE child_id = ANY(%(children)s::uuid[]) AND NOT settled
+WHERE child_id = ANY(%(children)s::uuid[]) AND parent_id = ANY(%(parents)s::uuid[]) AND NOT settled
 """
 
 # Jobs whose enqueuer died between its commit and its settling; younger ones are being settled.
@@ -242,12 +242,13 @@ def settle(database: Database, child_ids: Sequence[str]) -> list[Released]:
         if not wanted:
             return []
         found: dict[str, str] = dict(database.rows(FLAG_PARENTS, params))
+        # Before the closing, and of these parents only: an edge that is added from now on, or to
+        # another parent, is not seen here and must stay unsettled.
+        database.run(MARK_SETTLED, {**params, "parents": sorted(wanted)})
         ended = [(id, status) for id, status in found.items() if status in _ENDED]
         # A parent that was deleted since the edge was written can never complete.
         ended += [(id, "purged") for id in sorted(wanted - found.keys())]
-        released = close(database, sorted(ended))
-        database.run(MARK_SETTLED, params)
-    return released
+        return close(database, sorted(ended))
 
 
 def settle_leftovers(database: Database, limit: int = 500, *, age: float = 5.0) -> list[Released]:
