@@ -119,9 +119,8 @@ class Offspring:
             self.process.stdin.write(json.dumps({"do": order}).encode() + b"\n")
 
     def drain(self) -> None:
-        if not self.is_leaving:
-            self.is_leaving = True
-            self.tell("drain")
+        self.is_leaving = True
+        self.tell("drain")
 
     def abandon(self, *, kill_at: float) -> None:
         self.is_leaving = self.is_forced = True

@@ -279,7 +279,7 @@ class Supervisor:
             self.exit_code = FORCED
             self._drain(now, "children cannot start")
             return
-        delay = min(LONGEST_REPLACEMENT_DELAY, 0.5 * 2.0 ** (self._early_deaths - 1))
+        delay = min(LONGEST_REPLACEMENT_DELAY, 0.25 * 2.0 ** (self._early_deaths - 1))
         self._next_birth_at = now + delay * random.uniform(0.75, 1.0)
 
     def _heed_the_declared_dead(self, now: float) -> None:

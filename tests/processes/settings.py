@@ -1,0 +1,7 @@
+"""The project's settings, with handlers for tests and without live events."""
+
+from config.settings import *  # noqa: F403
+from config.settings import INSTALLED_APPS as PROJECTS_APPS
+
+INSTALLED_APPS = [*PROJECTS_APPS, "tests.processes.toys"]
+COPPICE_REDIS_URL = ""
