@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,15 +13,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from jobs import conf, edges, execution, registry
-from jobs.claim import Lane, claim
-from jobs.claimed import Claimed
-from jobs.complete import complete
-from jobs.context import Context, Line
-from jobs.database import DjangoDatabase
-from jobs.endings import Ending, Success
-from jobs.models import Attempt, Job, Schedule
+from jobs import enqueue, registry, testing
+from jobs.models import Attempt, Job, JobLog, Schedule
 from jobs.states import Status
+from jobs.testing import run_due_jobs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,73 +48,6 @@ def run() -> Iterator[Run]:
             registry.remove(type)
 
 
-class Desk:
-    """Where the contexts of these tests leave what handlers say."""
-
-    def __init__(self) -> None:
-        self.lines: list[Line] = []
-        self.reports: list[tuple[int, int | None]] = []
-
-    def log(self, line: Line) -> None:
-        self.lines.append(line)
-
-    def progress(self, job: Claimed, done: int, total: int | None) -> None:
-        self.reports.append((done, total))
-
-    def should_yield(self, job: Claimed) -> bool:
-        return False
-
-
-def run_due(desk: Desk | None = None) -> None:
-    """Run due jobs until none is left, as a worker does, one at a time."""
-    worker_id = str(uuid.uuid4())
-    while jobs := _claim(worker_id):
-        for job in jobs:
-            _run_one(job, worker_id, desk or Desk())
-
-
-def _claim(worker_id: str) -> list[Claimed]:
-    queues = Job.objects.pending().values_list("queue", flat=True).distinct()
-    jobs = claim(
-        DjangoDatabase(),
-        worker_id=worker_id,
-        lanes=[Lane(q, type, p) for q in queues for type in registry.types() for p in (1, 2, 3)],
-        limit=100,
-        aging_minutes=conf.get().aging_minutes,
-        aging_step=conf.get().aging_step,
-    )
-    for job in jobs:
-        job.received = time.monotonic()
-    return jobs
-
-
-def _run_one(job: Claimed, worker_id: str, desk: Desk) -> None:
-    handler = registry.get(job.type)
-    context = Context(job, desk, timeout=execution.timeout_of(handler))
-    outcome: Success | Ending
-    written = None
-    if handler.atomic:
-        outcome, written = execution.run_atomic(handler, job, context, worker_id)
-    elif handler.is_async:
-        outcome = asyncio.run(execution.run_async(handler, job, context))
-    else:
-        outcome = execution.run_sync(handler, job, context)
-    if written is None:
-        written = complete(
-            DjangoDatabase(),
-            worker_id=worker_id,
-            successes=[outcome] if isinstance(outcome, Success) else [],
-            endings=[outcome] if isinstance(outcome, Ending) else [],
-        )
-    edges.settle(DjangoDatabase(), written.to_settle)
-
-
-def make(type: str, payload: Any = None, **options: Any) -> Job:
-    from jobs import enqueue
-
-    return enqueue(type, payload, **options)
-
-
 def after(job: Job) -> Job:
     return Job.objects.get(id=job.id)
 
@@ -134,13 +58,11 @@ def test_the_readme_runs(run: Run) -> None:
     waiting = Job.objects.get(type="send_email")
     assert waiting.unmet_dependencies == 1
     assert Schedule.objects.get().time_zone == "Europe/Berlin"
-    desk = Desk()
-    run_due(desk)
+    run_due_jobs()
     done = after(names["job"])
     assert (done.status, done.result) == (Status.COMPLETED, {"invoice": 1007})
-    assert [(line.message, json.loads(line.data or "")) for line in desk.lines] == [
-        ("writing", {"order": 7})
-    ]
+    line = JobLog.objects.get(job=done, event="log")
+    assert (line.message, line.data) == ("writing", {"order": 7})
     assert after(waiting).status == Status.COMPLETED
     assert Job.objects.get(schedule__isnull=False).status == Status.PENDING
 
@@ -149,9 +71,9 @@ def test_the_page_about_handlers_runs(run: Run) -> None:
     run("docs/handlers.md")
     assert after(Job.objects.get(type="send_email")).status == Status.PENDING
 
-    greeting = make("orders.greet", {"name": "reader"})
-    invoice = make("orders.invoice", {"order": 7})
-    run_due()
+    greeting = enqueue("orders.greet", {"name": "reader"})
+    invoice = enqueue("orders.invoice", {"order": 7})
+    run_due_jobs()
     assert after(greeting).result == {"text": "Hello, reader!"}
     assert after(invoice).result == {"invoice": 1007, "copies": 1}
     assert invoice.queue == "documents"
@@ -160,10 +82,10 @@ def test_the_page_about_handlers_runs(run: Run) -> None:
 
 def test_what_the_page_says_about_returns_is_so(run: Run) -> None:
     run("docs/handlers.md")
-    held = make("orders.ship", {})
-    snoozed = make("orders.ship", {"address": "here", "in_stock": False})
-    shipped = make("orders.ship", {"address": "here"})
-    run_due()
+    held = enqueue("orders.ship", {})
+    snoozed = enqueue("orders.ship", {"address": "here", "in_stock": False})
+    shipped = enqueue("orders.ship", {"address": "here"})
+    run_due_jobs()
     assert after(held).hold_reason == "the address is missing"
     assert after(held).due_at is None
     assert after(snoozed).next_retry_at is not None
@@ -173,10 +95,10 @@ def test_what_the_page_says_about_returns_is_so(run: Run) -> None:
 
 def test_what_the_page_says_about_raising_is_so(run: Run) -> None:
     run("docs/handlers.md")
-    discarded = make("orders.fetch_rate", {"currency": "EURO"})
-    busy = make("orders.fetch_rate", {"currency": "EUR", "busy": True})
-    wrong = make("orders.fetch_rate", {})
-    run_due()
+    discarded = enqueue("orders.fetch_rate", {"currency": "EURO"})
+    busy = enqueue("orders.fetch_rate", {"currency": "EUR", "busy": True})
+    wrong = enqueue("orders.fetch_rate", {})
+    run_due_jobs()
     assert after(discarded).status == Status.FAILED
     assert after(discarded).attempt_count == 1
     due_at, started_at = after(busy).due_at, after(busy).started_at
@@ -195,19 +117,19 @@ def test_the_long_handler_of_the_page_reports_its_progress(run: Run) -> None:
             is_active=False,
             date_joined=timezone.now() - timedelta(days=40),
         )
-    desk = Desk()
-    job = make("accounts.remove_unused", {"days": 30})
-    run_due(desk)
-    assert after(job).result == {"removed": 3}
-    assert desk.reports == [(1, 3), (2, 3), (3, 3)]
+    job = enqueue("accounts.remove_unused", {"days": 30})
+    run_due_jobs()
+    done = after(job)
+    assert done.result == {"removed": 3}
+    assert (done.progress_done, done.progress_total) == (3, 3)
     assert not User.objects.exists()
 
 
 def test_the_atomic_handler_of_the_page_changes_the_row_with_its_job(run: Run) -> None:
     run("docs/handlers.md")
     user = User.objects.create(username="reader")
-    job = make("accounts.deactivate", {"user": user.id})
-    run_due()
+    job = enqueue("accounts.deactivate", {"user": user.id})
+    run_due_jobs()
     user.refresh_from_db()
     assert not user.is_active
     assert after(job).status == Status.COMPLETED
@@ -216,16 +138,16 @@ def test_the_atomic_handler_of_the_page_changes_the_row_with_its_job(run: Run) -
 def test_the_async_handler_of_the_page_enqueues(run: Run) -> None:
     run("docs/handlers.md")
     User.objects.create(username="unused", is_active=False)
-    job = make("orders.poll")
-    run_due()
+    job = enqueue("orders.poll")
+    run_due_jobs()
     assert after(job).result == "asked"
     assert Job.objects.filter(type="accounts.remove_unused").exists()
 
 
 def test_the_waiting_handler_of_the_page_collects_its_children(run: Run) -> None:
     run("docs/handlers.md")
-    job = make("orders.month_end", {"orders": [1, 2]})
-    run_due()
+    job = enqueue("orders.month_end", {"orders": [1, 2]})
+    run_due_jobs()
     assert after(job).result == {"invoices": [1001, 1002], "failed": []}
     outcomes = Attempt.objects.filter(job_id=job.id).order_by("lease_epoch")
     assert [attempt.outcome for attempt in outcomes] == ["waited", "succeeded"]
@@ -239,8 +161,18 @@ def test_the_page_about_enqueueing_runs(run: Run) -> None:
     assert after(names["later"]).status == Status.CANCELLED
     assert Job.objects.get(id=names["paper"]).unmet_dependencies == 1
     assert Job.objects.get(id=names["mail"]).unmet_dependencies == 2
-    run_due()
+    run_due_jobs()
     assert Job.objects.get(id=names["mail"]).status == Status.COMPLETED
     assert not Job.objects.filter(id__in=names["ids"]).exclude(status=Status.COMPLETED).exists()
     deactivating = Job.objects.get(type="accounts.deactivate")
     assert deactivating.payload == {"user": names["user"].id}
+
+
+def test_the_tests_of_the_page_about_handlers_pass(run: Run) -> None:
+    names = run("docs/handlers.md")
+    Job.objects.all().delete()
+    written = {name: test for name, test in names.items() if name.startswith("test_")}
+    assert written
+    for test in written.values():
+        test(testing)
+        Job.objects.all().delete()

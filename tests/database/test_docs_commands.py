@@ -1,0 +1,66 @@
+"""docs/commands.md has every command and every option."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+from django.core.management.base import DjangoHelpFormatter
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
+OUR_APPS = {"jobs", "ranges", "worker"}
+
+COMMANDS = sorted(name for name, app in get_commands().items() if app in OUR_APPS)
+
+
+def section(command: str) -> str:
+    _, found, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {command}\n")
+    assert found, f"docs/commands.md has no section {command!r}"
+    return rest.partition("\n## ")[0]
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The parser and those of its actions, each under its name."""
+    yield "", parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from ((name, found) for _, found in parsers(below))
+
+
+def options(parser: argparse.ArgumentParser) -> set[str]:
+    """Long options of our own: Django's are those that come last in its help."""
+    return {
+        option
+        for action in parser._actions
+        for option in action.option_strings
+        if option.startswith("--") and option not in DJANGOS
+    }
+
+
+DJANGOS = {f"--{name}" for name in (o.lstrip("-") for o in DjangoHelpFormatter.show_last)} | {
+    "--help"
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_has_the_command_with_every_action_and_option(name: str) -> None:
+    text = section(name)
+    written = set(re.findall(r"--[a-z][a-z-]*", text))
+    command = load_command_class(get_commands()[name], name)
+    wanted: set[str] = set()
+    for action, parser in parsers(command.create_parser("manage.py", name)):
+        wanted |= options(parser)
+        if action:
+            assert re.search(rf"^\|? ?`?.*\b{re.escape(action)}\b", text, re.MULTILINE), action
+    assert written & wanted == wanted, f"not written: {sorted(wanted - written)}"
+    assert written <= wanted, f"no such option: {sorted(written - wanted)}"
+
+
+def test_the_page_has_no_command_that_is_gone() -> None:
+    headings = re.findall(r"^## (\S+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(headings) == COMMANDS
