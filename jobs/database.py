@@ -9,12 +9,13 @@ and rescue are written once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import psycopg
 from django.db import connections, transaction
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 
 from jobs import conf
 from jobs.errors import TryLater
@@ -91,19 +92,37 @@ class DirectDatabase:
         return self._connection is not None and not self._connection.closed
 
     def rows(self, sql: str, params: Params) -> list[Row]:
-        with self.connection.cursor(binary=True) as cursor:
+        with self._settled(), self.connection.cursor(binary=True) as cursor:
             cursor.execute(sql, params, prepare=not self.pooled)
             return cursor.fetchall() if cursor.description else []
 
     def run(self, sql: str, params: Params) -> int:
-        with self.connection.cursor(binary=True) as cursor:
+        with self._settled(), self.connection.cursor(binary=True) as cursor:
             cursor.execute(sql, params, prepare=not self.pooled)
             return cursor.rowcount
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        with self.connection.transaction():
+        connection = self.connection
+        outermost = connection.info.transaction_status == TransactionStatus.IDLE
+        with connection.transaction():
+            if self.pooled and self.session and outermost:
+                # The next transaction may run in another session: what is set must end with this.
+                connection.execute(
+                    "; ".join(line.replace("SET ", "SET LOCAL ", 1) for line in self.session)
+                )
             yield
+
+    def _settled(self) -> AbstractContextManager[None]:
+        """Where a single statement finds this connection's settings: in the session, or through a
+        pooler in a transaction of its own.
+        """
+        connection = self.connection
+        if not self.pooled or not self.session:
+            return nullcontext()
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            return nullcontext()
+        return self.transaction()
 
     def close(self) -> None:
         """Close without raising, also when the server is long gone."""

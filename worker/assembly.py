@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
+from django.db import connections
+
 from jobs import conf, registry
+from jobs.answers import JobCancelled
 from jobs.claim import CLAIM_SESSION
 from jobs.claimed import Claimed
 from jobs.complete import COMPLETE_SESSION
 from jobs.context import Line
 from jobs.database import DirectDatabase, direct_conninfo
+from jobs.outcomes import Run, decide_raise, hand_back
 from worker.completer import Completer
 from worker.coroutines import Loop
 from worker.deadlines import Deadlines
@@ -60,6 +64,7 @@ class Parts:
 
 
 def assemble(charge: dict[str, Any], places: Places, *, on_given_up: Callable[[], None]) -> Parts:
+    keep_connections()
     settings = conf.get()
     worker_id: str = charge["worker_id"]
     outages = Outages()
@@ -86,6 +91,7 @@ def assemble(charge: dict[str, Any], places: Places, *, on_given_up: Callable[[]
         journal=journal,
         backlog=lambda: completer.backlog,
         on_cancel=lambda leases: _cancel(stock, seats, completer, dict(leases)),
+        on_surplus=lambda jobs: _hand_back(completer, jobs),
         on_idle=lambda is_idle: idle.set() if is_idle else idle.clear(),
     )
     sandbox = Sandbox(worker_id, desk)
@@ -137,11 +143,22 @@ def assemble(charge: dict[str, Any], places: Places, *, on_given_up: Callable[[]
     )
 
 
+def keep_connections() -> None:
+    """Keep handlers' connections from job to job, with a health check; opening one costs more than
+    many a job. Django's default is to close them after each request.
+    """
+    for wrapper in connections.all():
+        wrapper.settings_dict["CONN_MAX_AGE"] = None
+        wrapper.settings_dict["CONN_HEALTH_CHECKS"] = True
+
+
+def _hand_back(completer: Completer, jobs: list[Claimed]) -> None:
+    for job in jobs:
+        completer.put(hand_back(job, "no slot came free"))
+
+
 def _cancel(stock: Stock, seats: Seats, completer: Completer, leases: dict[str, int]) -> None:
     """Somebody asked to cancel jobs that this process holds."""
-    from jobs.answers import JobCancelled
-    from jobs.outcomes import Run, decide_raise
-
     seats.stop(leases, "cancel")
     for job_id in leases:
         job = stock.discard(job_id)

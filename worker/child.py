@@ -9,7 +9,6 @@ this process, at once: nobody would beat for it, and its jobs are about to be ta
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import select
@@ -19,7 +18,8 @@ import time
 from threading import Event
 from typing import Any
 
-PR_SET_PDEATHSIG = 1
+from worker.kernel import die_with_parent
+
 LOOK_SECONDS = 0.02
 PULSE_SECONDS = 0.1
 EXIT_DRAINED, EXIT_FORCED, EXIT_SETTINGS = 0, 1, 2
@@ -116,8 +116,7 @@ class Child:
             return
         self._draining = True
         self._parts.desk.draining = True
-        self._parts.feeder.stop()
-        self._parts.feeder.join(5)
+        self._parts.feeder.drain(5)
         self._hand_back_unstarted()
 
     def _abandon(self) -> None:
@@ -176,11 +175,12 @@ class Child:
         if not self._forced and not running:
             # A claim that was under way when the drain began may have come in since.
             self._hand_back_unstarted()
-        return not running and self._parts.feeder.join(0)
+        return not running and self._parts.feeder.is_quiet()
 
     def _leave(self, code: int) -> int:
         from jobs import events
 
+        self._parts.feeder.stop()
         self._parts.stock.close()
         self._hand_back_unstarted()
         written = self._parts.completer.stop(None if not self._forced else 5)
@@ -194,7 +194,7 @@ class Child:
 
 def _die_with(supervisor_pid: int) -> None:
     """Ask the kernel for SIGKILL when the supervisor dies, whatever holds this process then."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     if os.getppid() != supervisor_pid:
         os._exit(EXIT_FORCED)
 

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from threading import Event, Thread
 
-from asgiref.sync import ThreadSensitiveContext
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from django.db import connections
 
 from jobs import execution
 from jobs.claimed import Claimed
@@ -81,8 +82,11 @@ class Loop:
         seat.sit(job, context, timeout)
         self._places.start(job.place, seat.deadline)
         try:
-            async with ThreadSensitiveContext():
+            async with ThreadSensitiveContext() as own:
                 outcome = await execution.run_async(handler, job, context)
+                if own in SyncToAsync.context_to_thread_executor:
+                    # The attempt's thread for database calls ends here; so must its connections.
+                    await sync_to_async(connections.close_all)()
         except BaseException:  # noqa: BLE001 - cancelled between the handler's return and here
             run = Run(
                 wait=max(0.0, seat.started - job.received), run=time.monotonic() - seat.started

@@ -14,7 +14,7 @@ import select
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Thread
+from threading import Lock, Thread
 
 from jobs import claim, conf, events
 from jobs.claimed import Claimed
@@ -50,6 +50,7 @@ class Feeder:
         journal: Journal,
         backlog: Callable[[], int],
         on_cancel: Callable[[list[tuple[str, int]]], None],
+        on_surplus: Callable[[list[Claimed]], None],
         on_idle: Callable[[bool], None],
     ) -> None:
         self.worker_id = worker_id
@@ -60,12 +61,16 @@ class Feeder:
         self._places = places
         self._backlog = backlog
         self._on_cancel = on_cancel
+        self._on_surplus = on_surplus
         self._on_idle = on_idle
         self._kick_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._outages = outages
         self._journal = journal
         self._thread = Thread(target=self._run, name="feeder", daemon=True)
+        self._claiming = Lock()
+        self._draining = False
         self._stopping = False
+        self._taken_at_poll = -1
         self._waiting = False
         self._busy_claims = 0
         self._pace = Pace()
@@ -76,14 +81,23 @@ class Feeder:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Claim nothing more; returns at once, `join` waits for a claim under way."""
-        self._stopping = True
+    def drain(self, seconds: float) -> bool:
+        """Claim nothing more, but go on hearing of cancels; False if a claim is still under way."""
+        self._draining = True
         self.kick()
+        return self.is_quiet(seconds)
 
-    def join(self, seconds: float | None = None) -> bool:
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def is_quiet(self, seconds: float = 0.0) -> bool:
+        """Whether no claim is under way, and so, when draining, none will come in."""
+        if self._claiming.acquire(timeout=seconds):
+            self._claiming.release()
+            return True
+        return False
+
+    def stop(self) -> None:
+        """End; returns at once."""
+        self._draining = self._stopping = True
+        self.kick()
 
     def kick(self) -> None:
         """Look for work now; called by threads that found the stock low."""
@@ -110,13 +124,16 @@ class Feeder:
         now = time.monotonic()
         if now - self._polled_at >= self.settings.poll_seconds:
             self._poll(now)
+        if self._draining:
+            return self.settings.poll_seconds
         if self._backlog() > 4 * self.settings.batch_rows:
             return 0.005  # outcomes that the database has not taken yet come first
         self.stock.expect_more()
         wanted = self._wanted(now)
         if wanted <= 0:
             return self.settings.poll_seconds
-        jobs = self._claim(wanted, now)
+        with self._claiming:
+            jobs = [] if self._draining else self._claim(wanted, now)
         if jobs:
             self._busy_claims += 1
             if self._waiting and self._busy_claims >= BUSY_CLAIMS:
@@ -203,9 +220,21 @@ class Feeder:
         self._polled_at = now
         if self._lanes.serves_all_queues:
             self._lanes.saw_queues(claim.queues_with_work(self._database))
+        self._give_back_surplus()
         rows = self._database.rows(CANCEL_REQUESTED, {"worker": self.worker_id})
         if rows:
             self._on_cancel([(row[0], row[1]) for row in rows])
+
+    def _give_back_surplus(self) -> None:
+        """Give back jobs held ahead when no slot has come free since the last poll.
+
+        They were claimed when jobs were short; now long ones hold all slots, and other workers may
+        have room.
+        """
+        stuck = self.stock.taken_total == self._taken_at_poll
+        self._taken_at_poll = self.stock.taken_total
+        if stuck and len(self.stock) and not self.stock.free_slots:
+            self._on_surplus(self.stock.take_back())
 
     def _connect(self) -> None:
         connection = self._database.connection

@@ -22,6 +22,7 @@ from jobs import execution, registry
 from jobs.claimed import Claimed
 from jobs.context import Context, Line
 from jobs.outcomes import hand_back
+from worker.kernel import die_with_parent
 from worker.sandbox import Said
 
 
@@ -50,6 +51,7 @@ def attempt(pipe: Connection, worker_id: str, job: Claimed) -> None:
     """Run one attempt and send its outcome."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    die_with_parent()
     desk = PipeDesk(pipe)
     handler = registry.find(job.type)
     if handler is None:

@@ -8,11 +8,11 @@
 # ///
 """Coppice at its defaults: durable, fenced, each attempt and each change of status kept.
 
-Steady (C, D): one `runworker` with two processes, one per core. I/O (E): the same, with half the
-concurrency each. Crash (F): `runworker` without options. Redis is left out, as for the peers on
+Steady (C, D): one `runworker` with two processes, one per core. I/O (E): one process, since jobs
+that wait need no second core. Crash (F): `runworker` without options. Redis is left out, as for the peers on
 PostgreSQL; the log is at warnings, as for all.
 
-Settings: processes, concurrency.
+Settings: processes, io_processes, concurrency.
 """
 
 import os
@@ -52,6 +52,7 @@ class Coppice(Adapter):
         processes = setting("processes", 2)
         concurrency = setting("concurrency", 10)
         if profile == "io":
+            processes = setting("io_processes", 1)
             concurrency = IO_CONCURRENCY // processes
         return [[*command, "--processes", str(processes), "--concurrency", str(concurrency)]]
 
