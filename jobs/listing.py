@@ -98,7 +98,7 @@ def matching(filters: Filters) -> JobQuerySet:
     if filters.priority is not None:
         jobs = jobs.filter(priority=filters.priority)
     if filters.id_prefix is not None:
-        first, last = _range(filters.id_prefix)
+        first, last = range_of(filters.id_prefix)
         jobs = jobs.filter(id__gte=first, id__lte=last)
     return jobs
 
@@ -152,7 +152,7 @@ def _id(text: str, field: str) -> uuid.UUID:
         raise InvalidInput("is not a job's id", field=field) from None
 
 
-def _range(prefix: str) -> tuple[uuid.UUID, uuid.UUID]:
+def range_of(prefix: str) -> tuple[uuid.UUID, uuid.UUID]:
     digits = prefix.replace("-", "").lower()
     if not _HEX.match(digits):
         raise InvalidInput("must be the first characters of an id", field="id")

@@ -1,0 +1,10 @@
+"""Jobs in Django's own admin: look, cancel, retry, purge. Nothing is added or edited here.
+
+Everything that changes a job goes through `lifecycle`. Payloads, results and errors are shown to
+those with `view_payload`; the keys that a handler masks stay masked, except for superusers.
+"""
+
+from jobs.admin.job import JobAdmin
+from jobs.admin.others import QueueAdmin, ScheduleAdmin, WorkerAdmin
+
+__all__ = ["JobAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]
