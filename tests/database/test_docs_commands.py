@@ -23,6 +23,9 @@ def section(command: str) -> str:
     return rest.partition("\n## ")[0]
 
 
+DJANGOS = {"--help"} | {each for each in DjangoHelpFormatter.show_last if each.startswith("--")}
+
+
 def parsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The parser and those of its actions, each under its name."""
     yield "", parser
@@ -33,18 +36,13 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Arg
 
 
 def options(parser: argparse.ArgumentParser) -> set[str]:
-    """Long options of our own: Django's are those that come last in its help."""
+    """Long options, without those that every command of Django's has."""
     return {
         option
         for action in parser._actions
         for option in action.option_strings
         if option.startswith("--") and option not in DJANGOS
     }
-
-
-DJANGOS = {f"--{name}" for name in (o.lstrip("-") for o in DjangoHelpFormatter.show_last)} | {
-    "--help"
-}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -56,7 +54,7 @@ def test_the_page_has_the_command_with_every_action_and_option(name: str) -> Non
     for action, parser in parsers(command.create_parser("manage.py", name)):
         wanted |= options(parser)
         if action:
-            assert re.search(rf"^\|? ?`?.*\b{re.escape(action)}\b", text, re.MULTILINE), action
+            assert f"`{action}" in text, f"not written: {action}"
     assert written & wanted == wanted, f"not written: {sorted(wanted - written)}"
     assert written <= wanted, f"no such option: {sorted(written - wanted)}"
 
