@@ -52,7 +52,15 @@ ACTIONS = frozenset(
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
-    list_display = ("id", "type_line", "state", "queue", "priority_word", "attempts", "created_at")
+    list_display = (
+        "id",
+        "type_line",
+        "state_shown",
+        "queue",
+        "priority_word",
+        "attempts",
+        "created_at",
+    )
     list_filter = (StatusFilter, PriorityFilter, QueueFilter, TypeFilter)
     search_fields = ("id",)
     search_help_text = "The first characters of an id"
@@ -103,23 +111,19 @@ class JobAdmin(ReadOnlyAdmin):
             return HttpResponseRedirect(request.path)
 
     def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Any], Any]]:
-        """With the columns that depend on who looks, and on the database's clock."""
-        columns: list[str | Callable[[Any], Any]] = [
-            self._state_column(request) if column == "state" else column
-            for column in self.list_display
-        ]
-        if may_read(request):
-            columns.append("error_line")
-        return columns
-
-    def _state_column(self, request: HttpRequest) -> Callable[[Job], str]:
+        """With the column that depends on who looks, and the database's clock read once."""
         now = getattr(request, "coppice_now", None)
 
         @admin.display(description="state")
         def state(job: Job) -> str:
             return job.state_at(_now() if now is None else now).value
 
-        return state
+        columns: list[str | Callable[[Any], Any]] = [
+            state if column == "state_shown" else column for column in self.list_display
+        ]
+        if may_read(request):
+            columns.append("error_line")
+        return columns
 
     @admin.display(description="type", ordering="type")
     def type_line(self, job: Job) -> str:

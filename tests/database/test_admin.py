@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
@@ -58,6 +59,10 @@ def act(client: Client, action: str, *jobs: Job, **more: str) -> str:
 
 def url_of(job: Job) -> str:
     return reverse("admin:jobs_job_change", args=[job.id])
+
+
+def test_django_finds_nothing_wrong() -> None:
+    call_command("check")
 
 
 class TestList:
