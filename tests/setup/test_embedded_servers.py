@@ -192,6 +192,7 @@ def test_a_path_too_long_for_a_socket_is_no_hindrance(home: Path) -> None:
     deep = home / ("long" * 20) / ("longer" * 20)
     with using(deep):
         assert answers(deep)
+    Place(home=deep).remove()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
