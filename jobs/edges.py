@@ -90,14 +90,12 @@ SELECT id::text, type, queue, last_error, has_dependents FROM cancelled ORDER BY
 
 FORGET_PARENTS = "DELETE FROM jobs_jobdependency WHERE parent_id = ANY(%(parents)s::uuid[])"
 
-# Locks the parents in id order and tells them that somebody waits; answers how each stands.
+# Locks the parents in id order and tells them that somebody waits; answers how each stands. By id:
+# somebody else may settle the same edges meanwhile, and only a row that is gone may be missing.
 FLAG_PARENTS = """
 WITH locked AS MATERIALIZED (
     SELECT p.id, p.status, p.has_dependents FROM jobs_job p
-    WHERE p.id IN (
-        SELECT d.parent_id FROM jobs_jobdependency d
-        WHERE d.child_id = ANY(%(children)s::uuid[]) AND NOT d.settled
-    )
+    WHERE p.id = ANY(%(parents)s::uuid[])
     ORDER BY p.id FOR NO KEY UPDATE
 ), flagged AS (
     UPDATE jobs_job p SET has_dependents = true
@@ -236,18 +234,19 @@ def settle(database: Database, child_ids: Sequence[str]) -> list[Released]:
     """Make the parents of new edges know of them; in a transaction of its own, after the commit."""
     if not child_ids:
         return []
-    params = {"children": list(child_ids)}
     with database.transaction():
-        wanted = {row[0] for row in database.rows(UNSETTLED_PARENTS, params)}
-        if not wanted:
+        params = {"children": list(child_ids)}
+        parents = sorted(row[0] for row in database.rows(UNSETTLED_PARENTS, params))
+        if not parents:
             return []
+        params["parents"] = parents
         found: dict[str, str] = dict(database.rows(FLAG_PARENTS, params))
         # Before the closing, and of these parents only: an edge that is added from now on, or to
         # another parent, is not seen here and must stay unsettled.
-        database.run(MARK_SETTLED, {**params, "parents": sorted(wanted)})
+        database.run(MARK_SETTLED, params)
         ended = [(id, status) for id, status in found.items() if status in _ENDED]
         # A parent that was deleted since the edge was written can never complete.
-        ended += [(id, "purged") for id in sorted(wanted - found.keys())]
+        ended += [(id, "purged") for id in parents if id not in found]
         return close(database, sorted(ended))
 
 

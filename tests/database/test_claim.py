@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
 
 from jobs.claim import CLAIM_SESSION, Lane, Mark, claim, next_due, queues_with_work
 from jobs.claimed import Claimed
@@ -399,13 +398,3 @@ def test_a_claim_waits_for_nobody() -> None:
         assert ids(take()) == {str(free.id)}
         assert not second.is_done
     second.result()
-
-
-def test_the_log_of_a_claim_is_written_by_the_clock_of_the_database() -> None:
-    job = due_job()
-    take()
-    job.refresh_from_db()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT now()")
-        now = cursor.fetchone()[0]
-    assert job.started_at == now == JobLog.objects.get(job=job).at

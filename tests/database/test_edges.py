@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -328,6 +328,36 @@ def test_settling_leaves_alone_an_edge_that_was_added_meanwhile() -> None:
     succeed(first)
     succeed(second)
 
+    assert state(dependent) == ("pending", 0)
+
+
+class Interrupted(DjangoDatabase):
+    """Lets somebody else do something right before one statement."""
+
+    def __init__(self, statement: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__("default")
+        self.statement = statement
+        self.meanwhile: Callable[[], object] | None = meanwhile
+
+    def rows(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        if sql == self.statement and self.meanwhile is not None:
+            call, self.meanwhile = self.meanwhile, None
+            call()
+        return super().rows(sql, params)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_who_settle_the_same_edges_do_not_take_a_living_parent_for_a_purged_one() -> None:
+    parent = step()
+    dependent = make_job(type=TYPE, unmet_dependencies=1)
+    JobDependency.objects.create(child=dependent, parent=parent)
+
+    with other_session() as leader:
+        slow = Interrupted(edges.FLAG_PARENTS, lambda: edges.settle(leader, [str(dependent.id)]))
+        assert edges.settle(slow, [str(dependent.id)]) == []
+
+    assert state(dependent) == ("pending", 1)
+    succeed(parent)
     assert state(dependent) == ("pending", 0)
 
 
