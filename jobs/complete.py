@@ -20,6 +20,7 @@ from typing import Any
 from jobs import edges
 from jobs.claimed import Claimed
 from jobs.database import Database
+from jobs.drafts import Draft
 from jobs.endings import Ending, Success
 from jobs.states import Outcome, Status
 
@@ -201,6 +202,8 @@ class Written:
     stale: list[Claimed] = field(default_factory=list)
     released: list[edges.Released] = field(default_factory=list)
     """Dependents that this batch freed or cancelled."""
+    created: list[Draft] = field(default_factory=list)
+    """Children that a WaitFor made."""
     to_settle: list[str] = field(default_factory=list)
     """Jobs whose new edges must be settled right after the commit."""
 
@@ -237,7 +240,9 @@ def complete_here(
     waiting = {ended.job.id for ended in written.ended if ended.status == Status.PENDING}
     for ending in endings:
         if ending.wait_for is not None and ending.job.id in waiting:
-            edges.wait_for(database, child_id=ending.job.id, jobs=ending.wait_for.jobs)
+            written.created += edges.wait_for(
+                database, child_id=ending.job.id, jobs=ending.wait_for.jobs
+            )
             written.to_settle.append(ending.job.id)
     return written
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from jobs.answers import Child
 from jobs.database import Database
-from jobs.drafts import child_drafts, job_id
+from jobs.drafts import Draft, child_drafts, job_id
 from jobs.errors import DependencyCycle, InvalidInput
 from jobs.insertion import insert
 from jobs.states import EdgeKind, Status
@@ -282,16 +282,19 @@ def add(
     return int(rows[0][0]) if rows else 0
 
 
-def wait_for(database: Database, *, child_id: str, jobs: Sequence[Any]) -> None:
+def wait_for(database: Database, *, child_id: str, jobs: Sequence[Any]) -> list[Draft]:
     """Write what a returned WaitFor asks for, in the transaction that ends the attempt.
 
-    Children that do not exist yet are inserted, once per parent and key. Raises InvalidInput
+    Children that do not exist yet are inserted, once per parent and key, and returned. Raises InvalidInput
     (a cycle included), which the caller turns into that attempt's failure.
     """
     children = [item for item in jobs if isinstance(item, Child)]
     waited = [job_id(item, field="WaitFor") for item in jobs if not isinstance(item, Child)]
+    made: list[Draft] = []
     if children:
-        insert(database, child_drafts(child_id, children))
+        drafts = child_drafts(child_id, children)
+        written = set(insert(database, drafts))
+        made = [one for one in drafts if one.id in written]
         by_key: dict[str, str] = dict(
             database.rows(
                 CHILDREN_BY_KEY, {"parent": child_id, "keys": [item.key for item in children]}
@@ -299,6 +302,7 @@ def wait_for(database: Database, *, child_id: str, jobs: Sequence[Any]) -> None:
         )
         waited.extend(by_key[item.key] for item in children)
     add(database, child_id, waited, kind=EdgeKind.ENDED)
+    return made
 
 
 def check_known(database: Database, ids: Sequence[str]) -> None:

@@ -196,6 +196,10 @@ class Completer:
         self._tell(written)
         for item in committed:
             self._tell(item.written)
+        created = [*written.created, *(d for c in committed for d in c.written.created)]
+        if created:
+            events.emit_jobs("job.created", created)
+            wake(self._database, {draft.queue for draft in created})
         to_settle = [*written.to_settle, *(i for c in committed for i in c.written.to_settle)]
         released = [*written.released, *(r for c in committed for r in c.written.released)]
         if to_settle:
