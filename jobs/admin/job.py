@@ -36,6 +36,17 @@ SHOWN = 200
 SECONDS = 3.0
 EVERYWHERE = [ActionLocation.CHANGE_LIST, ActionLocation.CHANGE_FORM]
 PRIVATE = ("payload_shown", "metadata_shown", "result_shown", "error_shown")
+TIMES = (
+    "created_at",
+    "scheduled_at",
+    "next_retry_at",
+    "due_at",
+    "started_at",
+    "completed_at",
+    "failed_at",
+    "cancel_requested_at",
+    "cancelled_at",
+)
 ACTIONS = frozenset(
     {
         "cancel_requested",
@@ -145,26 +156,11 @@ class JobAdmin(ReadOnlyAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Job | None = None) -> Any:
         held = obj is not None and bool(obj.hold_reason) and may_read(request)
-        times = [
-            name
-            for name in (
-                "created_at",
-                "scheduled_at",
-                "next_retry_at",
-                "due_at",
-                "started_at",
-                "completed_at",
-                "failed_at",
-                "cancel_requested_at",
-                "cancelled_at",
-            )
-            if obj is not None and getattr(obj, name) is not None
-        ]
         place = ["id", "type", "queue", "priority_word", "unique_key", "parent", "schedule"]
         place = [n for n in place if obj is None or getattr(obj, n, True) is not None]
         parts: list[tuple[str | None, dict[str, Any]]] = [
             (None, {"fields": ["state_shown", "why", *(["hold_reason"] if held else []), *place]}),
-            ("Times", {"fields": times}),
+            ("Times", {"fields": ["times_shown"]}),
         ]
         if may_read(request):
             parts.append(("Content", {"fields": list(PRIVATE)}))
@@ -198,6 +194,11 @@ class JobAdmin(ReadOnlyAdmin):
         if not _read(job) and job.due_at is None:
             reasons = ["held"] if reasons else []
         return "; ".join(reasons) or "-"
+
+    @admin.display(description="by the database's clock")
+    def times_shown(self, job: Job) -> SafeString:
+        times = [(name.removesuffix("_at").replace("_", " "), getattr(job, name)) for name in TIMES]
+        return _rendered("times", {"times": [(n, at) for n, at in times if at is not None]})
 
     @admin.display(description="payload")
     def payload_shown(self, job: Job) -> SafeString:

@@ -40,6 +40,10 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     list_per_page = 50
     list_max_show_all = 0
     sortable_by = ()
+    show_facets = admin.ShowFacets.NEVER  # each would count the table
+
+    class Media:
+        css = {"all": ("jobs/admin.css",)}
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -115,7 +115,7 @@ class TestStorage:
         assert [f.message for f in storage.indexes(DjangoDatabase())] == [
             "index job_ready of jobs_job is missing"
         ]
-        finding = only(storage.claim_plan(DjangoDatabase()))
+        finding = only(storage.claim_plan(DjangoDatabase(), small_bytes=0))
         assert "claims do not go through the index job_ready" in finding.message
 
     def test_an_index_that_is_not_ours_is_found(self, sql: Any) -> None:

@@ -10,6 +10,7 @@ from django.db import connection
 
 from jobs import listing, stats
 from jobs.database import DjangoDatabase
+from jobs.doctor import storage
 from jobs.errors import TooBroad
 from jobs.limits import limited
 from jobs.listing import Filters
@@ -117,6 +118,9 @@ class TestPlans:
         assert rows_read(queues) <= 4 * 1_001 + 200
         assert rows_read(waiting) <= 1_001
         assert not [scan for scan in scans(counts) + scans(queues) if scan.startswith("Seq")]
+
+    def test_claims_go_through_their_index(self) -> None:
+        assert storage.claim_plan(DjangoDatabase()) == []
 
     def test_above_the_cap_the_answer_is_an_estimate_and_says_so(self) -> None:
         found = stats.stats(DjangoDatabase(), cap=1_000)
