@@ -240,8 +240,8 @@ def complete_here(
     waiting = {ended.job.id for ended in written.ended if ended.status == Status.PENDING}
     for ending in endings:
         if ending.wait_for is not None and ending.job.id in waiting:
-            written.created += edges.wait_for(
-                database, child_id=ending.job.id, jobs=ending.wait_for.jobs
+            written.created.extend(
+                edges.wait_for(database, child_id=ending.job.id, jobs=ending.wait_for.jobs)
             )
             written.to_settle.append(ending.job.id)
     return written
