@@ -88,7 +88,10 @@ WITH ended AS (
 SELECT id::text, type, queue, last_error, has_dependents FROM cancelled ORDER BY id
 """
 
-FORGET_PARENTS = "DELETE FROM jobs_jobdependency WHERE parent_id = ANY(%(parents)s::uuid[])"
+# Satisfied edges have no index by parent: they hold nobody up and go with their child.
+FORGET_PARENTS = """
+DELETE FROM jobs_jobdependency WHERE parent_id = ANY(%(parents)s::uuid[]) AND state = 'open'
+"""
 
 # Locks the parents in id order and tells them that somebody waits; answers how each stands. By id:
 # somebody else may settle the same edges meanwhile, and only a row that is gone may be missing.
