@@ -112,7 +112,8 @@ class Beats:
             except Exception as error:  # noqa: BLE001 - the beats must go on, whatever happens
                 self._refuse(error)
                 self.database.close()
-                delay = min(self.outages.failed("beats", error), self.settings.beat_seconds)
+                # Back before any observer that returned earlier has waited for `lock_free_seconds`.
+                delay = min(self.outages.failed("beats", error), self.settings.beat_seconds / 2)
             else:
                 self.outages.over("beats")
                 delay = self.settings.beat_seconds
@@ -131,7 +132,7 @@ class Beats:
     def _beat(self) -> None:
         called_at, living = self._roll
         # A main thread that stands still no longer knows who lives.
-        if time.monotonic() - called_at > max(self.settings.dead_after_seconds / 3, 1.0):
+        if time.monotonic() - called_at > self.settings.dead_after_seconds / 2:
             living = ()
         rows = self.database.rows(
             BEAT,
@@ -150,7 +151,7 @@ class Beats:
     def _enter(self) -> None:
         while not self._births.empty():
             self._unentered.append(self._births.get())
-        while self._unentered:
+        while self._unentered and not self._stop:
             birth = self._unentered[0]
             self.database.run(
                 ENTER,

@@ -177,7 +177,7 @@ class Supervisor:
         self._call_roll()
 
     def _is_done(self) -> bool:
-        return self._is_draining and not self.children and not self._awaited
+        return self._is_draining and not self.children
 
     def _obey_signals(self, now: float) -> None:
         if self.wants_restart:
@@ -202,7 +202,7 @@ class Supervisor:
             child.drain()
 
     def _abandon(self, now: float, reason: str) -> None:
-        if self._is_abandoned or not (self.children or self._awaited):
+        if self._is_abandoned or not self.children:
             return
         self._is_abandoned = True
         self.exit_code = self.exit_code or FORCED
@@ -236,7 +236,6 @@ class Supervisor:
                     self._drain(time.monotonic(), "settings")
                 case other:
                     log.warning("worker.unknown_report", report=str(other)[:100])
-
         if child.is_silent:
             # A closed pipe is always readable, and would turn waiting into spinning.
             self._listen_no_more(child)
@@ -266,15 +265,15 @@ class Supervisor:
             how=child.last_words,
         )
         if not child.is_ready and not self._is_draining:
-            self._count_early_death(child, now)
+            self._count_early_death(child.last_words, now)
 
-    def _count_early_death(self, child: Offspring, now: float) -> None:
+    def _count_early_death(self, how: str, now: float) -> None:
         self._early_deaths += 1
         if self._early_deaths >= EARLY_DEATHS:
             log.error(
                 "worker.cannot_start",
                 deaths=self._early_deaths,
-                reason=f"child processes die before they are ready; the last: {child.last_words}",
+                reason=f"child processes die before they are ready; the last: {how}",
             )
             self.exit_code = FORCED
             self._drain(now, "children cannot start")
@@ -311,11 +310,13 @@ class Supervisor:
 
     def _fill_up(self, now: float) -> None:
         """Start children that are entered, and enter those that are missing."""
+        if self._is_draining:
+            return
         while not self.beats.entered.empty():
             birth = self.beats.entered.get()
             del self._awaited[birth.worker_id]
             self._give_birth(birth, now)
-        if self._is_draining or now < self._next_birth_at:
+        if now < self._next_birth_at:
             return
         if self.options.burst and self.upkeep.owes:
             # A child that finds nothing due must not end the burst while jobs are coming back.
@@ -335,10 +336,6 @@ class Supervisor:
 
     def _give_birth(self, birth: Birth, now: float) -> None:
         settings, options = self.settings, self.options
-        if self._is_draining:
-            # Entered already; its row must not stay as one that lives.
-            self.upkeep.release(_stillborn(birth))
-            return
         charge: dict[str, Any] = {
             "scheduler": options.scheduler,
             "burst": options.burst,
@@ -346,15 +343,21 @@ class Supervisor:
         }
         if self.beats.lock_key is not None:
             charge["lock_key"] = self.beats.lock_key
-        child = Offspring(
-            birth,
-            charge=charge,
-            places_size=(
-                options.concurrency + settings.prefetch_max + 4 * settings.batch_rows + 1_000
-            ),
-            now=now,
-            program=self.program,
-        )
+        try:
+            child = Offspring(
+                birth,
+                charge=charge,
+                places_size=(
+                    options.concurrency + settings.prefetch_max + 4 * settings.batch_rows + 1_000
+                ),
+                now=now,
+                program=self.program,
+            )
+        except OSError as error:
+            # No memory, or no process left: the same as a child that dies at once.
+            self.upkeep.release(_stillborn(birth))
+            self._count_early_death(str(error), now)
+            return
         self.children.append(child)
         self._selector.register(child.reports, selectors.EVENT_READ)
         log.info("worker.started", worker_id=child.worker_id, pid=child.pid, name=birth.name)
@@ -387,15 +390,17 @@ class Supervisor:
             # Only after an error of our own: nobody would watch over them any more.
             child.kill("its supervisor failed")
         self.leader.finish(0)
+        self.beats.finish(LAST_WRITES_SECONDS / 2)
+        while not self.beats.entered.empty():
+            # Entered, but never born: the row must not stay as one that lives.
+            self.upkeep.release(_stillborn(self.beats.entered.get()))
         give_up_at = time.monotonic() + LAST_WRITES_SECONDS
         while self.upkeep.owes and time.monotonic() < give_up_at:
             self._rest(TURN_SECONDS)
-            self._call_roll()
         if self.upkeep.owes:
             log.warning("worker.unreleased", hint="other workers will take back what is left")
         self.upkeep.finish(LAST_WRITES_SECONDS / 2)
         self.leader.finish(LAST_WRITES_SECONDS / 2)
-        self.beats.finish(LAST_WRITES_SECONDS / 2)
         self._selector.close()
         events.flush()
 

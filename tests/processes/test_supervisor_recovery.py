@@ -81,7 +81,7 @@ def test_when_supervisor_and_child_are_killed_another_worker_runs_the_jobs(
             eventually(lambda: all_completed(tables, ids), "all completed")
             assert other.stop() == 0
 
-    assert sorted(len(tables.attempts(job)) for job in ids)[-1] == 2
+    assert max(len(tables.attempts(job)) for job in ids) == 2
     assert all(tables.attempts(job)[-1] == "succeeded" for job in ids)
 
 
