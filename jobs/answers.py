@@ -56,7 +56,8 @@ class Child:
 
 
 def child(type: str, payload: Any = None, *, key: str, **options: Any) -> Child:
-    """A child for `WaitFor`; `options` are those of `enqueue` (priority, queue, max_attempts...).
+    """A child for `WaitFor`; `options`: queue, priority, max_attempts, metadata, scheduled_at and
+    on_parent_failure, as in `enqueue`.
 
     `key` names the child within its parent: a handler that runs again meets the same child.
     """

@@ -126,7 +126,7 @@ class Context:
 
     @property
     def stop_reason(self) -> str:
-        """'cancel', 'timeout', 'stale' or ''."""
+        """'cancel', 'timeout', 'stop' (the worker must leave), 'stale' (the lease was lost) or ''."""
         return self._stop
 
     def check_cancelled(self) -> None:

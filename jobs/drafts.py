@@ -22,6 +22,9 @@ from jobs.states import OnParentFailure
 from jobs.timing import parse_moment
 
 MAX_PARENTS = 10_000
+CHILD_OPTIONS = frozenset(
+    {"queue", "priority", "max_attempts", "metadata", "scheduled_at", "on_parent_failure"}
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,9 +118,8 @@ def child_drafts(parent_id: str, children: Iterable[Child]) -> list[Draft]:
         if key in seen:
             raise InvalidInput(f"two children have the key {key!r}", field="WaitFor")
         seen.add(key)
-        for refused in ("unique_key", "depends_on"):
-            if refused in child.options:
-                raise InvalidInput("cannot be given for a child", field=refused)
+        for refused in sorted(child.options.keys() - CHILD_OPTIONS):
+            raise InvalidInput("cannot be given for a child", field=refused)
         made = draft(check_options(child.type, **child.options), child.payload)
         made.parent_id, made.child_key = parent_id, key
         drafts.append(made)

@@ -28,7 +28,7 @@ class Handler:
     type: str
     function: Callable[..., Any]
     payload: Any
-    """A DRF serializer class that validates the payload; None: any JSON object."""
+    """A DRF serializer class that validates the payload; None: any JSON value."""
     queue: str
     priority: int
     max_attempts: int | None

@@ -1,7 +1,8 @@
 """Where a job can be, how an attempt can end, and every arrow between two statuses.
 
 Pure: no Django. `docs/lifecycle.md` draws the same table; a test compares the two. The SQL that
-moves rows along these arrows is in `claim.py`, `complete.py`, `rescue.py` and `lifecycle.py`.
+moves rows along these arrows is in `claim.py`, `complete.py`, `edges.py` and `lifecycle/`, and for
+types that nobody knows in `worker/alerts.py`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Loop:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            # Two threads may meet here; the loser's loop is simply never used.
+            # Two threads may meet here; the loser's loop runs what its thread brought, no more.
             loop = asyncio.new_event_loop()
             self._loop = loop
             Thread(target=self._serve, args=(loop,), name="loop", daemon=True).start()
@@ -66,8 +66,9 @@ class Loop:
         loop.run_forever()
 
     def _begin(self, handler: Handler, job: Claimed) -> None:
-        assert self._loop is not None
-        task = self._loop.create_task(self._attempt(handler, job), name=f"job {job.id}")
+        task = asyncio.get_running_loop().create_task(
+            self._attempt(handler, job), name=f"job {job.id}"
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -13,7 +13,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from jobs import enqueue, registry, testing
+from jobs import child, enqueue, registry, testing
+from jobs.drafts import CHILD_OPTIONS, child_drafts
+from jobs.errors import InvalidInput
+from jobs.ids import new_id
 from jobs.models import Attempt, Job, JobLog, Schedule
 from jobs.states import Status
 from jobs.testing import run_due_jobs
@@ -152,6 +155,15 @@ def test_the_waiting_handler_of_the_page_collects_its_children(run: Run) -> None
     outcomes = Attempt.objects.filter(job_id=job.id).order_by("lease_epoch")
     assert [attempt.outcome for attempt in outcomes] == ["waited", "succeeded"]
     assert after(job).attempt_count == 1
+
+
+def test_a_child_takes_the_options_that_the_page_names_and_no_other() -> None:
+    text = (CHECKOUT / "docs" / "handlers.md").read_text(encoding="utf-8")
+    [line] = [each for each in text.splitlines() if each.startswith("- `child(type, payload")]
+    assert set(re.findall(r"`([a-z_]+)`", line)) == CHILD_OPTIONS
+    with pytest.raises(InvalidInput) as refused:
+        child_drafts(new_id(), [child("send_email", key="a", colour="red")])
+    assert refused.value.field == "colour"
 
 
 def test_the_page_about_enqueueing_runs(run: Run) -> None:
