@@ -32,12 +32,12 @@ def test_every_job_completes_once_whoever_is_killed_when(
 
         workers = [start() for _ in range(WORKERS)]
         for _ in range(KILLS):
-            for _ in range(10):
-                ids.append(
-                    tables.enqueue(
-                        "toy.nap", 1_000, notes=str(notes), seconds=rng.choice([0.0, 0.05, 0.5])
-                    )
+            ids += [
+                tables.enqueue(
+                    "toy.nap", 1_000, notes=str(notes), seconds=rng.choice([0.0, 0.05, 0.5])
                 )
+                for _ in range(10)
+            ]
             time.sleep(rng.uniform(0.0, 1.5))
             strike(rng, tables, workers)
             workers = [each if each.process.poll() is None else start() for each in workers]
