@@ -341,7 +341,12 @@ def _enqueue_keyed(
     options: Any, payloads: Iterable[Any], unique_keys: Iterable[str | None]
 ) -> list[str]:
     specs: list[Draft] = []
-    for index, (payload, key) in enumerate(zip(payloads, unique_keys, strict=True)):
+    given, keys = list(payloads), _listed(unique_keys, "unique_keys")
+    if len(given) != len(keys):
+        raise InvalidInput(
+            f"names {len(keys):,} keys for {len(given):,} payloads", field="unique_keys"
+        )
+    for index, (payload, key) in enumerate(zip(given, keys, strict=True)):
         try:
             checked = None if key is None else check_text(key, "unique_keys", max_length=200)
             specs.append(draft(options, payload, unique_key=checked))
@@ -362,18 +367,26 @@ def _drafts(specs: list[JobSpec]) -> tuple[list[Draft], set[str]]:
     Ids ascend from parents to children, so that locks in id order follow the edges.
     """
     keys: dict[str, int] = {}
+    named: list[list[Any]] = []
     for index, spec in enumerate(specs):
-        if spec.key is not None:
-            if spec.key in keys:
-                raise InvalidInput(f"{spec.key!r} is used twice", field="key", index=index)
-            keys[spec.key] = index
-    wanted = {str(i): [str(keys[p]) for p in _keys(s, keys)] for i, s in enumerate(specs)}
+        try:
+            named.append(_parents(spec))
+            if spec.key is not None:
+                if check_text(spec.key, "key", max_length=200) in keys:
+                    raise InvalidInput(f"{spec.key!r} is used twice", field="key")
+                keys[spec.key] = index
+        except InvalidInput as error:
+            raise error.at(index) from None
+    wanted = {
+        str(i): [str(keys[p]) for p in parents if isinstance(p, str) and p in keys]
+        for i, parents in enumerate(named)
+    }
     order = [int(i) for i in topological_order(wanted, wanted)]
     drafts: dict[int, Draft] = {}
     for index in order:
         spec = specs[index]
         try:
-            outside = [p for p in _parents(spec) if not (isinstance(p, str) and p in keys)]
+            outside = [p for p in named[index] if not (isinstance(p, str) and p in keys)]
             options = check_options(
                 spec.type,
                 priority=spec.priority,
@@ -399,13 +412,19 @@ def _drafts(specs: list[JobSpec]) -> tuple[list[Draft], set[str]]:
     return [drafts[index] for index in range(len(specs))], parents
 
 
-def _parents(spec: JobSpec) -> Sequence[Any]:
+def _parents(spec: JobSpec) -> list[Any]:
+    """What a spec waits for, one by one: a job or many, each a job, an id or a key."""
     value = spec.depends_on
-    return [value] if isinstance(value, str) or hasattr(value, "id") else value
+    if isinstance(value, (str, uuid.UUID)) or hasattr(value, "id"):
+        return [value] if value else []
+    return _listed(value or (), "depends_on")
 
 
-def _keys(spec: JobSpec, keys: Mapping[str, int]) -> list[str]:
-    return [p for p in _parents(spec) if isinstance(p, str) and p in keys]
+def _listed(values: Any, field: str) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidInput("must be a list", field=field) from None
 
 
 def _insert_keyed(database: DjangoDatabase, drafts: list[Draft]) -> dict[str, str]:
