@@ -1,7 +1,8 @@
 """Decide what an ended attempt means for its job. Pure: values in, a value out.
 
 `decide_return` and `decide_raise` take what the handler returned or raised; `decide_timed_out`,
-`decide_lost` and `hand_back` take jobs whose handler never came to an end here. Writing the decision is `complete.py`'s task.
+`decide_lost` and `hand_back` take jobs whose handler never came to an end here. Writing the
+decision is `complete.py`'s task.
 """
 
 from __future__ import annotations

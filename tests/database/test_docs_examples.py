@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import User
@@ -188,3 +189,16 @@ def test_the_tests_of_the_page_about_handlers_pass(run: Run) -> None:
     for test in written.values():
         test(testing)
         Job.objects.all().delete()
+
+
+def test_the_page_about_schedules_runs(run: Run) -> None:
+    names = run("docs/schedules.md")
+    assert names["hourly"].schedule_slot == names["hourly"].scheduled_at
+    assert [at.astimezone(ZoneInfo("Europe/Berlin")).hour for at in names["coming"]] == [18] * 3
+    run_due_jobs()
+    assert after(names["hourly"]).status == Status.COMPLETED
+    assert after(names["extra"]).result == "written"
+    assert after(names["morning"]).status == Status.PENDING
+    series = Schedule.objects.get(id=names["hourly"].schedule_id)
+    assert series.next_slot == names["hourly"].schedule_slot + timedelta(hours=1)
+    assert Schedule.objects.get(name="evening report").next_slot is None
