@@ -52,7 +52,8 @@ FROM (
 """
 
 # Steps from lane to lane of the claim index, one descent each, and counts the due entries and the
-# later ones of each queue as far as the cap.
+# later ones of each queue as far as the cap. The order asked for is the index's own: without it
+# the planner may walk all pending jobs instead.
 QUEUES = """
 WITH RECURSIVE step AS (
     (SELECT queue, type, priority, 1 AS n FROM jobs_job
@@ -87,7 +88,7 @@ CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
         SELECT FROM jobs_job j
         WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority
             AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at <= statement_timestamp()
-        LIMIT %(most)s
+        ORDER BY j.due_at, j.id LIMIT %(most)s
     ) entry WHERE l.queue = queue.name LIMIT %(most)s
 ) capped) due
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
@@ -95,7 +96,7 @@ CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
         SELECT FROM jobs_job j
         WHERE j.queue = l.queue AND j.type = l.type AND j.priority = l.priority
             AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at > statement_timestamp()
-        LIMIT %(most)s
+        ORDER BY j.due_at, j.id LIMIT %(most)s
     ) entry WHERE l.queue = queue.name LIMIT %(most)s
 ) capped) later
 ORDER BY queue.name

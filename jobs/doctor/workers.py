@@ -56,8 +56,8 @@ SELECT kind.type, kind.queue, (SELECT count(*) FROM live),
             SELECT FROM jobs_job j
             WHERE j.queue = kind.queue AND j.type = kind.type AND j.priority = p.priority
                 AND j.status = 'pending' AND j.unmet_dependencies = 0
-                AND j.due_at <= clock_timestamp()
-            LIMIT %(most)s
+                AND j.due_at <= statement_timestamp()
+            ORDER BY j.due_at, j.id LIMIT %(most)s
         ) due LIMIT %(most)s
     ) capped)
 FROM kind

@@ -10,7 +10,7 @@ from django.db import connection
 
 from jobs import listing, stats
 from jobs.database import DjangoDatabase
-from jobs.doctor import storage
+from jobs.doctor import storage, workers
 from jobs.errors import TooBroad
 from jobs.limits import limited
 from jobs.listing import Filters
@@ -113,10 +113,12 @@ class TestPlans:
             counts = explain(stats.COUNT, {"most": 1_001})
             queues = explain(stats.QUEUES, {"most": 1_001, "lanes": 1_000})
             waiting = explain(stats.WAITING, {"most": 1_001})
+            unknown = explain(workers.UNKNOWN, {"most": 1_001, "dead_after": 15})
         assert rows_read(counts) <= 5 * 1_001
         # Two counts a queue, and a few entries a lane.
         assert rows_read(queues) <= 4 * 1_001 + 200
         assert rows_read(waiting) <= 1_001
+        assert rows_read(unknown) <= 4 * 3 * 1_001 + 100
         assert not [scan for scan in scans(counts) + scans(queues) if scan.startswith("Seq")]
 
     def test_claims_go_through_their_index(self) -> None:
