@@ -2,9 +2,10 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
+from django.db import migrations, models
+
 import jobs.ids
 import ranges.states
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
