@@ -26,20 +26,20 @@ from peer_adapter import IO_CONCURRENCY, Adapter, Job, setting
 
 django.setup()
 
-from django.core.management import call_command
+from django.core.management import call_command  # noqa: E402  after django.setup()
 
-from jobs import enqueue, enqueue_many
-from jobs.models import Job as CoppiceJob
+from jobs import enqueue, enqueue_many  # noqa: E402
+from jobs.models import Job as CoppiceJob  # noqa: E402
 
 
-class Coppice(Adapter):
-    def setup(self):
+class Coppice(Adapter):  # type: ignore[misc]
+    def setup(self) -> None:
         call_command("migrate", verbosity=0)
 
-    def enqueue(self, job: Job):
+    def enqueue(self, job: Job) -> None:
         enqueue(job.kind, job.arguments)
 
-    def enqueue_many(self, jobs: list[Job]):
+    def enqueue_many(self, jobs: list[Job]) -> None:
         enqueue_many(jobs[0].kind, (job.arguments for job in jobs))
 
     def unfinished(self) -> int:
