@@ -1,0 +1,141 @@
+"""Workers killed in the middle of their jobs, with all settings at their defaults.
+
+SIGKILL to the whole process tree of `runworker`, and a new one at once; and SIGKILL to the child
+alone, which its supervisor replaces. Beside the seconds until the interrupted jobs run again are
+those until any job runs again: what starting a process takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import records
+from benchmarks.draining import QUEUE, fill, numbered
+from benchmarks.figures import Figure, Goal
+from benchmarks.stage import Database, Scale, Stage, Worker, wait_until
+from jobs import lifecycle
+
+COUNTS = {Scale.FULL: 500, Scale.QUICK: 500, Scale.SMOKE: 200}
+SECONDS = 0.02
+KILL_AT = 0.3
+"""The part of the jobs that has started when the kill comes."""
+RECOVERY_SECONDS = 60.0
+
+type Kill = Callable[[Database, Worker, Path], Worker]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aftermath:
+    interrupted: int
+    lost: int
+    run_again: int
+    """Jobs that ran more than once."""
+    others_after: float
+    """Seconds from the kill to the first start of a job that was not interrupted."""
+    interrupted_after: float
+    """Seconds until the last interrupted job was running again."""
+
+
+def measure(stage: Stage) -> list[Figure]:
+    figures = []
+    for name, kill in (("tree", _kill_tree), ("child", _kill_child)):
+        found = [_crash(stage, kill) for _ in range(stage.repeat)]
+        others = f"{name} killed: other jobs go on after"
+        figures += [
+            Figure(
+                name=f"{name} killed: interrupted jobs",
+                unit="jobs",
+                samples=[each.interrupted for each in found],
+            ),
+            Figure(
+                name=f"{name} killed: lost",
+                unit="jobs",
+                samples=[each.lost for each in found],
+                goal=Goal(at_most=0),
+            ),
+            Figure(
+                name=f"{name} killed: run more than once",
+                unit="jobs",
+                samples=[each.run_again for each in found],
+                beside=f"{name} killed: interrupted jobs",
+            ),
+            Figure(name=others, unit="s", samples=[each.others_after for each in found]),
+            Figure(
+                name=f"{name} killed: interrupted jobs run again after",
+                unit="s",
+                samples=[each.interrupted_after for each in found],
+                beside=others,
+                goal=Goal(at_most=5.0),
+            ),
+        ]
+    return figures
+
+
+def _crash(stage: Stage, kill: Kill) -> Aftermath:
+    count = COUNTS[stage.scale]
+    path = stage.file("crash")
+    with stage.database() as database:
+        fill(database, "watched_sleep", numbered(count, seconds=SECONDS))
+        worker = database.start_worker(records=path)
+        try:
+            database.wait_ready(worker, 1)
+            lifecycle.resume_queue(QUEUE)
+            wait_until(
+                lambda: len(records.read(path).starts) >= KILL_AT * count,
+                "enough jobs have started",
+                30,
+                every=0.001,
+            )
+            killed_at = time.monotonic()
+            worker = kill(database, worker, path)
+            at_kill = records.read(path)
+            wait_until(
+                lambda: (
+                    not database.one(
+                        "SELECT count(*) FROM jobs_job WHERE status IN ('pending', 'processing')"
+                    )
+                ),
+                "all jobs have ended",
+                RECOVERY_SECONDS,
+            )
+        finally:
+            worker.stop()
+        lost = count - int(database.one("SELECT count(completed_at) FROM jobs_job"))
+    return _aftermath(records.read(path), at_kill, killed_at, lost)
+
+
+def _aftermath(
+    after: records.Records, at_kill: records.Records, killed_at: float, lost: int
+) -> Aftermath:
+    again = [
+        min((at for at in after.starts[n] if at > killed_at), default=killed_at)
+        for n in at_kill.interrupted
+    ]
+    others = [
+        at
+        for n, starts in after.starts.items()
+        if n not in at_kill.interrupted
+        for at in starts
+        if at > killed_at
+    ]
+    return Aftermath(
+        interrupted=len(at_kill.interrupted),
+        lost=lost,
+        run_again=sum(len(starts) > 1 for starts in after.starts.values()),
+        others_after=min(others, default=killed_at) - killed_at,
+        interrupted_after=max(again, default=killed_at) - killed_at,
+    )
+
+
+def _kill_tree(database: Database, worker: Worker, path: Path) -> Worker:
+    worker.kill_tree()
+    return database.start_worker(records=path)
+
+
+def _kill_child(_: Database, worker: Worker, __: Path) -> Worker:
+    for child in worker.children:
+        child.kill()
+    return worker

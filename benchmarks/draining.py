@@ -1,0 +1,120 @@
+"""The same way of draining a queue for all benchmarks that do.
+
+The jobs are enqueued while their queue is paused, the tables are tidied, and the workers start and
+wait. Then the queue is resumed, which wakes them all, so that no start-up is measured. The time
+goes from the first handler's start to the last completion stored, by the database's clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stage import Database, Worker
+from jobs import enqueue_many, lifecycle
+
+QUEUE = "default"
+STALL_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Jobs that wait in a paused queue."""
+
+    first_id: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drained:
+    jobs: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.jobs / self.seconds
+
+
+def numbered(count: int, **more: Any) -> Iterator[dict[str, Any]]:
+    """Payloads with a number each, and what else all have."""
+    return ({"n": n, **more} for n in range(count))
+
+
+def fill(database: Database, type: str, payloads: Iterable[dict[str, Any]]) -> Load:
+    """Enqueue a job per payload while the queue is paused."""
+    lifecycle.pause_queue(QUEUE, reason="benchmark")
+    ids = enqueue_many(type, payloads)
+    database.tidy()
+    return Load(first_id=ids[0], count=len(ids))
+
+
+def drain(
+    database: Database,
+    load: Load,
+    *,
+    processes: int,
+    concurrency: int = 16,
+    at_least: int | None = None,
+    log_level: str = "WARNING",
+    records: Path | None = None,
+    watch: Callable[[Worker], None] | None = None,
+) -> Drained:
+    """Let new workers complete the load, or `at_least` so many of it, and stop them.
+
+    `watch` is called about twenty times a second meanwhile.
+    """
+    with database.workers(
+        processes=processes, concurrency=concurrency, log_level=log_level, records=records
+    ) as worker:
+        look = partial(watch, worker) if watch is not None else None
+        let_go(database, load, at_least=at_least, watch=look)
+    return drained(database, load)
+
+
+def let_go(
+    database: Database,
+    load: Load,
+    *,
+    at_least: int | None = None,
+    watch: Callable[[], None] | None = None,
+) -> None:
+    """Resume the queue and wait for the completions. Raises TimeoutError when nothing moves."""
+    wanted = load.count if at_least is None else at_least
+    before = completed(database)
+    lifecycle.resume_queue(QUEUE)
+    seen, seen_at = 0, time.monotonic()
+    while (done := completed(database) - before) < wanted:
+        if done > seen:
+            seen, seen_at = done, time.monotonic()
+        elif time.monotonic() - seen_at > STALL_SECONDS:
+            raise TimeoutError(f"only {done:,} of {wanted:,} jobs were completed")
+        if watch is not None:
+            watch()
+        time.sleep(LOOK_SECONDS)
+
+
+def completed(database: Database) -> int:
+    """Successes so far. From the rollups: they are few, and looking does not disturb the workers."""
+    return int(
+        database.one("SELECT coalesce(sum(jobs), 0) FROM jobs_rollup WHERE outcome = 'succeeded'")
+    )
+
+
+def drained(database: Database, load: Load) -> Drained:
+    """How long the completed ones of a load took. Raises if anything went another way."""
+    jobs, seconds, others = database.rows(
+        "SELECT count(completed_at),"
+        " extract(epoch FROM max(completed_at)"
+        "  - min(started_at) FILTER (WHERE status = 'completed'))::float8,"
+        " count(*) FILTER (WHERE status NOT IN ('completed', 'pending'))"
+        " FROM jobs_job WHERE id >= %s::uuid",
+        load.first_id,
+    )[0]
+    if others:
+        raise RuntimeError(f"{others:,} jobs were neither completed nor left alone")
+    return Drained(jobs=jobs, seconds=seconds)

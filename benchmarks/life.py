@@ -1,0 +1,82 @@
+"""The whole life of no-op jobs: claimed, run, completed, with attempts and log, durably.
+
+Two worker processes beside the same statements and tables without Python (`floor.py`).
+"""
+
+from __future__ import annotations
+
+from benchmarks import floor
+from benchmarks.draining import QUEUE, Load, drain, drained, fill, numbered
+from benchmarks.figures import Figure, Goal
+from benchmarks.stage import Database, Scale, Stage
+from jobs import lifecycle
+
+SIZES = {Scale.FULL: (150_000, 15_000), Scale.QUICK: (30_000, 3_000), Scale.SMOKE: (400, 60)}
+PROCESSES = 2
+FLOOR_CONNECTIONS = 2
+ATOMIC_CONNECTIONS = 32
+"""As many as two processes have slots."""
+
+
+def measure(stage: Stage) -> list[Figure]:
+    plain, atomic = SIZES[stage.scale]
+    rates: dict[str, list[float]] = {
+        "worker": [],
+        "worker, a log line per start and end": [],
+        "floor": [],
+        "atomic, worker": [],
+        "atomic, floor": [],
+    }
+    for _ in range(stage.repeat):
+        rates["floor"].append(_floor(stage, "noop", plain, connections=FLOOR_CONNECTIONS))
+        rates["worker"].append(_worker(stage, "noop", plain))
+        rates["worker, a log line per start and end"].append(
+            _worker(stage, "noop", plain, log_level="INFO")
+        )
+        rates["atomic, floor"].append(
+            _floor(stage, "noop_atomic", atomic, connections=ATOMIC_CONNECTIONS, limit=16, size=1)
+        )
+        rates["atomic, worker"].append(_worker(stage, "noop_atomic", atomic))
+    half = Goal(at_least=0.5, of_ratio=True)
+    return [
+        _figure("floor", rates),
+        _figure("worker", rates, beside="floor", goal=half),
+        _figure("worker, a log line per start and end", rates, beside="worker"),
+        _figure("atomic, floor", rates),
+        _figure("atomic, worker", rates, beside="atomic, floor"),
+    ]
+
+
+def _figure(
+    name: str, rates: dict[str, list[float]], beside: str = "", goal: Goal | None = None
+) -> Figure:
+    return Figure(name=name, unit="jobs/s", samples=rates[name], beside=beside, goal=goal)
+
+
+def _worker(stage: Stage, type: str, count: int, log_level: str = "WARNING") -> float:
+    with stage.database() as database:
+        load = fill(database, type, numbered(count))
+        result = drain(database, load, processes=PROCESSES, log_level=log_level)
+        _check(database, load)
+        return result.per_second
+
+
+def _floor(
+    stage: Stage, type: str, count: int, *, connections: int, limit: int = 500, size: int = 500
+) -> float:
+    with stage.database() as database:
+        floor.install(database)
+        load = fill(database, type, numbered(count))
+        lifecycle.resume_queue(QUEUE)
+        seconds = floor.run(database, type, connections=connections, limit=limit, size=size)
+        _check(database, load)
+        return count / seconds
+
+
+def _check(database: Database, load: Load) -> None:
+    """Each job is completed by one attempt, and its two changes of status are in the log."""
+    attempts, lines = database.rows(
+        "SELECT (SELECT count(*) FROM jobs_attempt), (SELECT count(*) FROM jobs_joblog)"
+    )[0]
+    counts = (drained(database, load).jobs, attempts, lines)
+    assert counts == (load.count, load.count, 2 * load.count), counts

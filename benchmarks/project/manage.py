@@ -1,0 +1,10 @@
+"""`manage.py` of the benchmarks' project."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+if __name__ == "__main__":
+    os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.project.settings"
+    execute_from_command_line(sys.argv)
