@@ -223,7 +223,7 @@ def test_whatever_is_taken_is_stored_as_it_was_given_on_every_way_in(payload: An
 
 NASTY: list[Any] = ["", "\x00", "a\x00b", "\ud800", "x" * 5_000, "né w", 0, -1, 1.5, True, math.nan]
 NASTY += [10**30, [], {}, [1], {"a": 1}, object(), b"x", set(), (), Decimal("NaN")]
-TAKEN = {
+TAKEN: dict[str, tuple[Any, ...]] = {
     "priority": (),
     "scheduled_at": (0, -1),
     "depends_on": ("", [], {}, set(), (), 0),
@@ -326,6 +326,7 @@ def test_a_key_that_is_used_twice_or_is_no_text_is_refused(key: Any) -> None:
 def test_parents_may_be_named_in_any_form() -> None:
     parent = enqueue(TYPE, {})
 
-    for form in (parent, parent.id, str(parent.id), [parent], (str(parent.id),), iter([parent.id])):
+    forms: list[Any] = [parent, parent.id, str(parent.id), [parent], (str(parent.id),)]
+    for form in [*forms, iter([parent.id])]:
         [id] = enqueue_jobs([JobSpec(type=TYPE, depends_on=form)])
         assert Job.objects.get(id=id).unmet_dependencies == 1

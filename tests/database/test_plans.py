@@ -59,7 +59,7 @@ def crowded(
         {"status": "processing", "worker": worker_id, "later": -3, "count": 500},
         {"later": -1, "count": 2_000},
     ]
-    usual = {
+    usual: dict[str, Any] = {
         "type": "known",
         "queue": "default",
         "status": "pending",
