@@ -88,7 +88,7 @@ def matching(filters: Filters) -> JobQuerySet:
     """The jobs that the filters let through, in no order."""
     jobs = Job.objects.using(conf.get().database).all()
     if filters.status is not None:
-        jobs = jobs.filter(status=filters.status)
+        jobs = of_status(jobs, filters.status)
     if filters.state is not None:
         jobs = _of_state(jobs, filters.state)
     if filters.type is not None:
@@ -101,6 +101,11 @@ def matching(filters: Filters) -> JobQuerySet:
         first, last = range_of(filters.id_prefix)
         jobs = jobs.filter(id__gte=first, id__lte=last)
     return jobs
+
+
+def of_status(jobs: JobQuerySet, status: str) -> JobQuerySet:
+    """The jobs of one status, asked for as its index is declared."""
+    return jobs.pending() if status == Status.PENDING else jobs.filter(status=status)
 
 
 def _of_state(jobs: JobQuerySet, state: State) -> JobQuerySet:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 class JobQuerySet(models.QuerySet["Job"]):
     def pending(self) -> Self:
-        return self.filter(status=Status.PENDING)
+        """Asks as the index of the pending jobs is declared (`models.job.LISTED`)."""
+        return self.filter(status=Status.PENDING, attempt_count__gte=0)
 
     def ready(self) -> Self:
         """Due, with nothing to wait for: what a worker may claim now."""

@@ -28,7 +28,8 @@ INDEXES = {
 }
 
 COUNT = "SELECT " + ", ".join(
-    f"(SELECT count(*) FROM (SELECT FROM jobs_job WHERE status = '{status}' LIMIT %(most)s) c)"
+    f"(SELECT count(*) FROM (SELECT FROM jobs_job WHERE status = '{status}'"
+    f"{' AND attempt_count >= 0' if status is Status.PENDING else ''} LIMIT %(most)s) c)"
     for status in INDEXES
 )
 

@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from jobs import listing
 from jobs.models import Job
+from jobs.querysets import JobQuerySet
 from jobs.states import Status
 
 PRIORITIES = {1: "high", 2: "medium", 3: "low"}
@@ -80,7 +82,9 @@ class StatusFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
         value = self.value()
-        return queryset.filter(status=value) if value in set(Status) else queryset
+        if value not in set(Status):
+            return queryset
+        return listing.of_status(cast(JobQuerySet, queryset), value)
 
 
 class PriorityFilter(admin.SimpleListFilter):

@@ -590,7 +590,9 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
-                condition=models.Q(("status", jobs.states.Status["PENDING"])),
+                condition=models.Q(
+                    ("attempt_count__gte", 0), ("status", jobs.states.Status["PENDING"])
+                ),
                 fields=["id"],
                 name="job_pending",
             ),

@@ -16,6 +16,12 @@ READY = Q(status=Status.PENDING, unmet_dependencies=0, due_at__isnull=False)
 """What the claim index holds; `due_at` says from when on."""
 
 
+LISTED = Q(status=Status.PENDING, attempt_count__gte=0)
+"""What the index of all pending jobs holds. The second half is always true: it keeps the planner
+from using that index for a claim, which it would while the table is small, and then go on with
+that plan, cached, when a million jobs that are not due lie in it. A list asks for it by name.
+"""
+
 WAITING = Q(status=Status.PENDING) & (
     Q(unmet_dependencies__gt=0) | Q(due_at__isnull=True) | Q(next_retry_at__isnull=False)
 )
@@ -169,7 +175,7 @@ class Job(models.Model):
                 condition=Q(status=Status.PROCESSING),
             ),
             models.Index(name="job_waiting", fields=["id"], condition=WAITING),
-            models.Index(name="job_pending", fields=["id"], condition=Q(status=Status.PENDING)),
+            models.Index(name="job_pending", fields=["id"], condition=LISTED),
             models.Index(name="job_completed", fields=["id"], condition=Q(status=Status.COMPLETED)),
             models.Index(name="job_cancelled", fields=["id"], condition=Q(status=Status.CANCELLED)),
             models.Index(
@@ -247,12 +253,8 @@ class JobDependency(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(name="dependency_open", fields=["parent"], condition=Q(state="open")),
-            models.Index(
-                name="dependency_unsettled", fields=["child"], condition=Q(settled=False)
-            ),
+            models.Index(name="dependency_unsettled", fields=["child"], condition=Q(settled=False)),
         ]
 
     def __str__(self) -> str:
         return f"{self.child_id} waits for {self.parent_id}"
-
-
