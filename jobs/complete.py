@@ -81,7 +81,7 @@ WITH asked AS (
     )
 ), locked AS MATERIALIZED (
     SELECT j.id FROM jobs_job j JOIN asked a ON a.id = j.id AND a.lease_epoch = j.lease_epoch
-    WHERE j.status = 'processing' ORDER BY j.id FOR NO KEY UPDATE OF j
+    WHERE j.worker_id = %(worker)s::uuid ORDER BY j.id FOR NO KEY UPDATE OF j
 ), ended AS (
     UPDATE jobs_job j SET
         status = {_TARGET},
@@ -160,7 +160,7 @@ FROM (
         %(total)s::bigint[]) AS p (id, lease_epoch, done, total)
     ORDER BY id OFFSET 0
 ) p
-WHERE j.id = p.id AND j.lease_epoch = p.lease_epoch AND j.status = 'processing'
+WHERE j.id = p.id AND j.lease_epoch = p.lease_epoch AND j.worker_id = %(worker)s::uuid
 """
 
 LOG_LINES = """

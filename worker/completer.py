@@ -281,6 +281,7 @@ class Completer:
                     "epochs": [job.lease_epoch for job, _, _ in rows],
                     "done": [done for _, done, _ in rows],
                     "total": [total for _, _, total in rows],
+                    "worker": self._worker_id,
                 },
             )
         except Exception as error:  # noqa: BLE001 - the next report comes soon
