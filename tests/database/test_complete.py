@@ -274,10 +274,17 @@ def test_a_batch_written_again_because_its_commit_was_not_answered_changes_nothi
 def test_progress_told_under_an_old_lease_changes_nothing(job: Job) -> None:
     old = take(job)
     write(hand_back(old, "no"))
-    take(job, new_id())
+    take(job)
 
     DATABASE.run(
-        PROGRESS, {"ids": [old.id], "epochs": [old.lease_epoch], "done": [5], "total": [9]}
+        PROGRESS,
+        {
+            "ids": [old.id],
+            "epochs": [old.lease_epoch],
+            "done": [5],
+            "total": [9],
+            "worker": WORKER,
+        },
     )
 
     job.refresh_from_db()
