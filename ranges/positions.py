@@ -19,8 +19,18 @@ def position_of(axis: Axis[Any], key: Any) -> Position:
     return axis.encode(key) if axis.is_ordinal else cast(str, key)
 
 
+def end_position(axis: Axis[Any], hi: Any) -> Position:
+    """Of an upper bound; None is the place past the last key of the type."""
+    return axis.encode_end(hi) if axis.is_ordinal else cast(str, hi)
+
+
 def key_at(axis: Axis[Any], position: Position) -> Any:
     return axis.decode(cast(int, position)) if axis.is_ordinal else position
+
+
+def end_key(axis: Axis[Any], position: Position) -> Any:
+    """Of an upper bound; None: no key lies past it."""
+    return axis.decode_end(cast(int, position)) if axis.is_ordinal else position
 
 
 def width(axis: Axis[Any], lo: Position, hi: Position) -> int:
@@ -39,11 +49,7 @@ def midpoint(axis: Axis[Any], lo: Position, hi: Position) -> Position | None:
         middle: Position = lo + (hi - lo) // 2
         if axis.name == "int":
             return middle
-        try:
-            chosen = axis.midpoint(axis.decode(lo), axis.decode(hi))
-        except (ValueError, OverflowError):
-            # The exclusive end of the last key of a type is no key itself.
-            return middle
+        chosen = axis.midpoint(axis.decode(lo), axis.decode_end(hi))
         if chosen is None:
             return None
         position: Position = axis.encode(chosen)

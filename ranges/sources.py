@@ -168,11 +168,11 @@ class PlainSource:
         return hi if before(cur, hi) else self._hi
 
     def _aligned_end(self, cur: int, upto: int, hi: int) -> int:
-        """The last local midnight (or hour) in (cur, upto]; the next one behind it if none."""
-        floor = getattr(self.axis, "floor", None)
-        if floor is None:
-            return upto
-        aligned: int = floor(upto)
-        if aligned <= cur:
-            aligned = self.axis.ceil(upto)  # type: ignore[attr-defined]
-        return min(aligned, hi)
+        """The last start of a local day (or hour) in (cur, upto]; if none, the next behind it."""
+        axis = cast(Any, self.axis)
+        step = 86_400_000_000 if axis.align == "day" else 3_600_000_000
+        for candidate in (upto, *(cur + count * step for count in (1, 2, 3))):
+            mark: int = axis.encode(axis.align_down(axis.decode(min(candidate, axis.last))))
+            if mark > cur:
+                return min(mark, hi)
+        return upto
