@@ -91,7 +91,7 @@ def assemble(charge: dict[str, Any], places: Places, *, on_given_up: Callable[[]
         journal=journal,
         backlog=lambda: completer.backlog,
         on_cancel=lambda leases: _cancel(stock, seats, completer, dict(leases)),
-        on_surplus=lambda jobs: _hand_back(completer, jobs),
+        give_back=lambda jobs, reason: _hand_back(completer, jobs, reason),
         on_idle=lambda is_idle: idle.set() if is_idle else idle.clear(),
     )
     sandbox = Sandbox(worker_id, desk)
@@ -152,9 +152,9 @@ def keep_connections() -> None:
         wrapper.settings_dict["CONN_HEALTH_CHECKS"] = True
 
 
-def _hand_back(completer: Completer, jobs: list[Claimed]) -> None:
+def _hand_back(completer: Completer, jobs: list[Claimed], reason: str) -> None:
     for job in jobs:
-        completer.put(hand_back(job, "no slot came free"))
+        completer.put(hand_back(job, reason))
 
 
 def _cancel(stock: Stock, seats: Seats, completer: Completer, leases: dict[str, int]) -> None:

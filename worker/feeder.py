@@ -33,7 +33,18 @@ CANCEL_REQUESTED = """
 SELECT id::text, lease_epoch FROM jobs_job
 WHERE status = 'processing' AND worker_id = %(worker)s::uuid AND cancel_requested_at IS NOT NULL
 """
+HERE = """
+SELECT id::text, lease_epoch FROM jobs_job
+WHERE status = 'processing' AND worker_id = %(worker)s::uuid
+"""
+UNHEARD = """
+SELECT id::text, type, queue, '' AS payload, priority, 0::float8 AS due_at, attempt_count,
+    max_attempts, lease_epoch, lost_count, wait_count, 0::float8 AS claimed_at
+FROM jobs_job
+WHERE id = ANY(%(ids)s::uuid[]) AND status = 'processing' AND worker_id = %(worker)s::uuid
+"""
 
+COUNT_SECONDS = 5.0
 BUSY_CLAIMS = 20
 """After so many claims in a row that found jobs, the worker no longer counts as waiting."""
 
@@ -50,7 +61,7 @@ class Feeder:
         journal: Journal,
         backlog: Callable[[], int],
         on_cancel: Callable[[list[tuple[str, int]]], None],
-        on_surplus: Callable[[list[Claimed]], None],
+        give_back: Callable[[list[Claimed], str], None],
         on_idle: Callable[[bool], None],
     ) -> None:
         self.worker_id = worker_id
@@ -61,7 +72,7 @@ class Feeder:
         self._places = places
         self._backlog = backlog
         self._on_cancel = on_cancel
-        self._on_surplus = on_surplus
+        self._give_back = give_back
         self._on_idle = on_idle
         self._kick_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._outages = outages
@@ -77,6 +88,7 @@ class Feeder:
         self._boost = 1.0
         self._looked_at = 0.0
         self._polled_at = 0.0
+        self._counted_at = time.monotonic()
 
     def start(self) -> None:
         self._thread.start()
@@ -224,6 +236,24 @@ class Feeder:
         rows = self._database.rows(CANCEL_REQUESTED, {"worker": self.worker_id})
         if rows:
             self._on_cancel([(row[0], row[1]) for row in rows])
+        if now - self._counted_at >= COUNT_SECONDS:
+            self._give_back_unheard()
+            self._counted_at = now
+
+    def _give_back_unheard(self) -> None:
+        """Hand back jobs that are this worker's, though no claim's answer brought them here.
+
+        A connection that breaks between a claim's commit and its answer leaves such jobs: nobody
+        would run them, and nobody rescue them, for their worker lives. Places are read first: what
+        is claimed later is claimed by this thread, and what ends meanwhile is fenced.
+        """
+        known = {(held.job_id, held.lease_epoch) for held in self._places.held()}
+        here = self._database.rows(HERE, {"worker": self.worker_id})
+        unheard = [row[0] for row in here if tuple(row) not in known]
+        if not unheard:
+            return
+        rows = self._database.rows(UNHEARD, {"ids": unheard, "worker": self.worker_id})
+        self._give_back([Claimed(*row) for row in rows], "the answer to its claim was lost")
 
     def _give_back_surplus(self) -> None:
         """Give back jobs held ahead when no slot has come free since the last poll.
@@ -234,7 +264,7 @@ class Feeder:
         stuck = self.stock.taken_total == self._taken_at_poll
         self._taken_at_poll = self.stock.taken_total
         if stuck and len(self.stock) and not self.stock.free_slots:
-            self._on_surplus(self.stock.take_back())
+            self._give_back(self.stock.take_back(), "no slot came free")
 
     def _connect(self) -> None:
         connection = self._database.connection
@@ -247,6 +277,7 @@ class Feeder:
     def _lost_connection(self) -> None:
         self._database.close()
         self._waiting = False
+        self._counted_at = -COUNT_SECONDS
 
     def _set_waiting(self, waiting: bool) -> None:
         if self._database.pooled and waiting:

@@ -3,5 +3,5 @@
 from config.settings import *  # noqa: F403
 from config.settings import INSTALLED_APPS as PROJECTS_APPS
 
-INSTALLED_APPS = [*PROJECTS_APPS, "tests.processes.toys"]
+INSTALLED_APPS = [*PROJECTS_APPS, "tests.processes.toys", "tests.processes.app"]
 COPPICE_REDIS_URL = ""

@@ -1,0 +1,211 @@
+"""Handlers that work well, badly or not at all; what they did stands in a table of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import re
+import signal
+import sys
+import time
+from typing import Any
+
+from django.db import connection, transaction
+
+from jobs import Context, Hold, Retry, Snooze, handler
+from jobs.models import Job
+
+
+def leave_effect(context: Context, word: str = "ran") -> None:
+    """Written in the handler's transaction if it has one, else at once."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO effect (job_id, epoch, attempt, word, pid) VALUES (%s, %s, %s, %s, %s)",
+            [context.job_id, context.lease_epoch, context.attempt, word, os.getpid()],
+        )
+
+
+def act(payload: dict[str, Any], context: Context) -> None:
+    leave_effect(context)
+    time.sleep(payload.get("seconds", 0))
+    if payload.get("fails", 0) >= context.attempt:
+        raise ValueError("asked to fail")
+
+
+@handler("prove.effect", max_attempts=1_000)
+def effect(payload: dict[str, Any], context: Context) -> None:
+    act(payload, context)
+
+
+@handler("prove.atomic", max_attempts=1_000, atomic=True)
+def atomic_effect(payload: dict[str, Any], context: Context) -> None:
+    act(payload, context)
+
+
+@handler("prove.nothing")
+def nothing() -> None:
+    pass
+
+
+@handler("prove.query")
+def query(payload: dict[str, Any], context: Context) -> int:
+    return Job.objects.filter(id=context.job_id).count()
+
+
+@handler("prove.query_async")
+async def query_async(payload: dict[str, Any], context: Context) -> int:
+    await asyncio.sleep(0)
+    return await Job.objects.filter(id=context.job_id).acount()
+
+
+@handler("prove.leave_open", max_attempts=1)
+def leave_transaction_open(payload: dict[str, Any], context: Context) -> None:
+    """What careless code does: a transaction that nobody ends."""
+    leave_effect(context, "before")
+    transaction.atomic().__enter__()
+    leave_effect(context, "inside")
+    if payload["then"] == "break":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1/0")
+    if payload["then"] == "autocommit":
+        transaction.get_connection().in_atomic_block = False
+        transaction.set_autocommit(False)
+
+
+@handler("prove.raise", max_attempts=1)
+def raise_something(payload: dict[str, Any], context: Context) -> None:
+    leave_effect(context)
+    match payload["what"]:
+        case "exit":
+            sys.exit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "memory":
+            raise MemoryError
+        case "too much memory":
+            bytearray(1 << 60)
+        case "recursion":
+            _deeper(0)
+        case "generator exit":
+            raise GeneratorExit
+        case "stop":
+            raise StopIteration
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "group":
+            raise BaseExceptionGroup("many", [SystemExit(1), ValueError("x")])
+        case "no words":
+            raise Speechless
+
+
+def _deeper(depth: int) -> int:
+    return _deeper(depth + 1) + 1
+
+
+class Speechless(Exception):
+    """An error that cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+@handler("prove.raise_async", max_attempts=1)
+async def raise_something_async(payload: dict[str, Any], context: Context) -> None:
+    await asyncio.sleep(0)
+    match payload["what"]:
+        case "exit":
+            sys.exit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "cancelled":
+            raise asyncio.CancelledError
+        case _:
+            _deeper(0)
+
+
+@handler("prove.return", max_attempts=1)
+def return_something(payload: dict[str, Any], context: Context) -> Any:
+    match payload["what"]:
+        case "an object":
+            return object()
+        case "a lock":
+            return time.sleep
+        case "too much":
+            return "x" * 3_000_000
+        case "NUL":
+            return {"a": "\x00"}
+        case "a circle":
+            circle: list[Any] = []
+            circle.append(circle)
+            return circle
+        case "snooze":
+            return Snooze(float("nan"))
+        case "hold":
+            return Hold("\x00 and half a pair \ud800")
+        case "a coroutine":
+            return asyncio.sleep(0)
+    return payload
+
+
+@handler("prove.die", max_attempts=3)
+def die(payload: dict[str, Any], context: Context) -> None:
+    leave_effect(context)
+    match payload["how"]:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "exit":
+            os._exit(payload.get("code", 7))
+        case "crash":
+            ctypes.string_at(0)
+
+
+@handler("prove.die_apart", max_attempts=3, isolation="process")
+def die_apart(payload: dict[str, Any], context: Context) -> None:
+    die(payload, context)
+
+
+@handler("prove.regex", max_attempts=1, timeout=0.5)
+def match_for_ever(payload: dict[str, Any], context: Context) -> None:
+    """Catastrophic backtracking: the interpreter is held for longer than anybody will wait."""
+    leave_effect(context)
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+@handler("prove.regex_apart", max_attempts=1, timeout=0.5, isolation="process")
+def match_for_ever_apart(payload: dict[str, Any], context: Context) -> None:
+    match_for_ever(payload, context)
+
+
+@handler("prove.stubborn", max_attempts=5)
+def heed_nothing(payload: dict[str, Any], context: Context) -> None:
+    """Takes no notice of a cancel; ends as it was going to."""
+    leave_effect(context, "started")
+    until = time.monotonic() + payload["seconds"]
+    while time.monotonic() < until:
+        time.sleep(0.05)
+    leave_effect(context, "ended")
+    match payload.get("then"):
+        case "raise":
+            raise ValueError("on its own account")
+        case "retry":
+            raise Retry(delay=0)
+
+
+@handler("prove.snooze", max_attempts=2)
+def snooze_for_ever(payload: dict[str, Any], context: Context) -> Snooze:
+    leave_effect(context)
+    time.sleep(payload["seconds"])
+    return Snooze(0)
+
+
+@handler("prove.secret", max_attempts=2, mask=("password",))
+def hush(payload: dict[str, Any], context: Context) -> dict[str, Any]:
+    context.log("about to work", step=1)
+    if payload["then"] == "fail":
+        raise ValueError("the other side refused")
+    if payload["then"] == "echo":
+        return payload
+    return {}
