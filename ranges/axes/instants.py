@@ -25,6 +25,8 @@ type Align = Literal["day", "hour"]
 
 _MICROSECOND = timedelta(microseconds=1)
 _STEPS = {"day": timedelta(days=1), "hour": timedelta(hours=1)}
+FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
+LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
 # The parser would cut them off silently.
 _TOO_FINE = re.compile(r"[.,][0-9]{7}")
 
@@ -37,8 +39,8 @@ def _ordinal(moment: datetime) -> int:
 class DateTimeAxis(OrdinalAxis[datetime]):
     name: ClassVar[str] = "datetime"
     sql_type: ClassVar[str] = "timestamptz"
-    first: ClassVar[int] = _ordinal(datetime.min.replace(tzinfo=UTC))
-    last: ClassVar[int] = _ordinal(datetime.max.replace(tzinfo=UTC))
+    first: ClassVar[int] = _ordinal(FIRST_INSTANT)
+    last: ClassVar[int] = _ordinal(LAST_INSTANT)
 
     align: Align | None = None
     tz: str | None = None

@@ -25,8 +25,8 @@ FIRST_SURROGATE, SURROGATES = 0xD800, 0x800
 BASE = 0x110000 - SURROGATES
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_POWERS = [BASE**places for places in range(PREFIX + 1)]
-_WHOLE = _POWERS[PREFIX]
+_POWERS: list[int] = [BASE**places for places in range(PREFIX + 1)]
+_WHOLE: int = _POWERS[PREFIX]
 
 
 @dataclass(frozen=True, kw_only=True)
