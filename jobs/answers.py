@@ -33,9 +33,14 @@ class Discard(Exception):
 
 @dataclass(frozen=True)
 class Snooze:
-    """Return to run again later without spending an attempt."""
+    """Return to run again later without spending an attempt.
+
+    `quiet` leaves no trace of this run: no row in the attempts, no line in the log. For handlers
+    that work in slices.
+    """
 
     delay: Duration
+    quiet: bool = False
 
 
 @dataclass(frozen=True)

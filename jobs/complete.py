@@ -77,7 +77,7 @@ WITH asked AS (
         id uuid, lease_epoch bigint, status text, outcome text, event text, spent boolean,
         delay float8, held boolean, hold_reason text, wait float8, run float8, error text,
         traceback text, fingerprint text, result text, waits integer, snoozes integer,
-        losses integer, level text
+        losses integer, level text, quiet boolean
     )
 ), locked AS MATERIALIZED (
     SELECT j.id FROM jobs_job j JOIN asked a ON a.id = j.id AND a.lease_epoch = j.lease_epoch
@@ -117,20 +117,21 @@ WITH asked AS (
         CASE WHEN j.status = 'cancelled' AND e.status <> 'cancelled' AND e.outcome <> 'lost'
             THEN 'cancelled' ELSE e.outcome END AS outcome,
         CASE WHEN j.status = 'cancelled' THEN 'cancelled' ELSE e.event END AS event,
-        e.run, e.error, e.traceback, e.level, e.hold_reason
+        e.run, e.error, e.traceback, e.level, e.hold_reason,
+        e.quiet AND j.status = 'pending' AS quiet
 ), attempted AS (
     INSERT INTO jobs_attempt (job_id, lease_epoch, number, worker_id, started_at, finished_at,
         outcome, error, traceback)
     SELECT id, lease_epoch, number, %(worker)s::uuid, started_at,
         least(started_at + run * interval '1 second', updated_at), outcome, error, traceback
-    FROM ended
+    FROM ended WHERE NOT quiet
     ON CONFLICT DO NOTHING
 ), logged AS (
     INSERT INTO jobs_joblog (job_id, at, event, from_status, to_status, attempt, worker_id, level,
         message)
     SELECT id, updated_at, event, 'processing', status, number, %(worker)s::uuid, level,
         left(coalesce(nullif(error, ''), hold_reason), 1000)
-    FROM ended
+    FROM ended WHERE NOT quiet
 ), counted AS (
     INSERT INTO jobs_rollup (minute, queue, type, outcome, jobs, wait_seconds, run_seconds)
     SELECT date_trunc('minute', now()), queue, type, outcome, count(*),
@@ -337,6 +338,7 @@ def _columns(ending: Ending) -> dict[str, Any]:
         "snoozes": 1 if ending.outcome is Outcome.SNOOZED and not ending.held else 0,
         "losses": ending.losses,
         "level": ending.level,
+        "quiet": ending.quiet,
     }
 
 

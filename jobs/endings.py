@@ -42,4 +42,6 @@ class Ending:
     result: str | None = None
     losses: int = 0
     wait_for: WaitFor | None = None
+    quiet: bool = False
+    """Neither an attempt's row nor a line in the log."""
     level: str = "info"

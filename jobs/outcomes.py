@@ -58,13 +58,14 @@ def decide_return(
     """What a returned value means; a value that cannot be stored is that attempt's failure."""
     try:
         match value:
-            case Snooze(delay=delay):
+            case Snooze(delay=delay, quiet=quiet):
                 return Ending(
                     job=job,
                     status=Status.PENDING,
                     outcome=Outcome.SNOOZED,
                     event="snoozed",
                     spent=False,
+                    quiet=bool(quiet),
                     delay=parse_duration(delay, "delay"),
                     wait=run.wait,
                     run=run.run,

@@ -41,6 +41,9 @@ class RangeRun(models.Model):
     reason = models.TextField(blank=True, default="", db_default="")
     params = models.JSONField(default=dict)
     metadata = models.JSONField(default=dict)
+    start_options = models.JSONField(
+        default=dict, help_text="scheduled_at and depends_on of the job that start() makes."
+    )
 
     axis = models.JSONField(help_text="The key type and its options.")
     lo = _position()
@@ -66,7 +69,14 @@ class RangeRun(models.Model):
     probe_timeouts = models.IntegerField(default=0, db_default=0)
     prune_errors = models.BigIntegerField(default=0, db_default=0)
     planned = models.BooleanField(default=False, db_default=False)
+    rounds = models.IntegerField(
+        default=0, db_default=0, help_text="How often lanes were made; part of their keys."
+    )
     sweeps = models.IntegerField(default=0, db_default=0)
+    forgiven_items = models.BigIntegerField(
+        default=0, db_default=0, help_text="Attempted before the last resume; not in the threshold."
+    )
+    forgiven_failures = models.BigIntegerField(default=0, db_default=0)
     rows_estimate = models.BigIntegerField(null=True, blank=True)
     verdict = models.JSONField(null=True, blank=True, help_text="What the last verify found.")
 
@@ -134,7 +144,12 @@ class RangeNode(models.Model):
 
     owner_job = models.UUIDField(null=True, blank=True)
     owner_epoch = models.BigIntegerField(null=True, blank=True)
-    attempts = models.IntegerField(default=0, db_default=0, help_text="Of the leaf at work.")
+    attempts = models.IntegerField(
+        default=0, db_default=0, help_text="Failed attempts of the leaf at work."
+    )
+    interrupted = models.IntegerField(
+        default=0, db_default=0, help_text="How often the leaf at work was lost with its worker."
+    )
     next_at = models.DateTimeField(null=True, blank=True)
 
     rows_ok = models.BigIntegerField(default=0, db_default=0)

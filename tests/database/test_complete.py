@@ -483,3 +483,31 @@ def test_texts_that_postgresql_cannot_store_are_cleaned(job: Job) -> None:
     job.refresh_from_db()
     assert "nul" in job.last_error
     assert "\x00" not in job.last_error
+
+
+def test_a_quiet_snooze_leaves_no_trace_but_the_job_runs_again(job: Job) -> None:
+    ending = decide_return(take(job), Snooze(60, quiet=True), RUN, Rules())
+    before = JobLog.objects.count()
+
+    written = complete(DATABASE, worker_id=WORKER, endings=[ending])
+
+    job.refresh_from_db()
+    assert [one.event for one in written.ended] == ["snoozed"]
+    assert (job.status, job.attempt_count, job.snooze_count) == (Status.PENDING, 0, 1)
+    assert not Attempt.objects.exists()
+    assert JobLog.objects.count() == before
+
+
+def test_a_quiet_snooze_of_a_job_asked_to_cancel_is_told_as_a_cancel(job: Job) -> None:
+    claimed = take(job)
+    Job.objects.update(cancel_requested_at=ago(seconds=1))
+
+    complete(
+        DATABASE,
+        worker_id=WORKER,
+        endings=[decide_return(claimed, Snooze(60, quiet=True), RUN, Rules())],
+    )
+
+    job.refresh_from_db()
+    assert job.status == Status.CANCELLED
+    assert Attempt.objects.get().outcome == "cancelled"
