@@ -39,6 +39,9 @@ def exponential(seconds: float | timedelta, *, factor: float = 2.0) -> Backoff:
     return Backoff.exponential(seconds, factor=factor)
 
 
+_DEFAULT = exponential(1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
     """How often a leaf is tried as a whole, and what becomes of it then.
@@ -50,7 +53,7 @@ class RetryPolicy:
     """
 
     max_attempts: int = 3
-    backoff: Waiting = exponential(1)
+    backoff: Waiting = _DEFAULT
     bisect: bool = True
     transient: tuple[type[BaseException], ...] = ()
     bisect_budget: int = 1_000
@@ -90,7 +93,6 @@ class RetryPolicy:
         return isinstance(error, self.transient) or is_transient(error)
 
 
-_DEFAULT = exponential(1)
 _TRANSIENT_WAIT = Backoff.exponential(0.1, factor=2.0, cap=5.0)
 
 # Serialisation, deadlock, lock not available, cancelled by a time-out, shut down, no slot free.

@@ -91,6 +91,10 @@ class PlainSource:
         self._aligned = axis.is_ordinal and getattr(axis, "align", None) is not None
         self._ordinal = axis.is_ordinal
 
+    def open(self, lo: Position, hi: Position) -> None:
+        """Let the range be [lo, hi), as a run asks for it."""
+        self._lo, self._hi = lo, hi
+
     def limits(self) -> tuple[Position, Position] | None:
         return (self._lo, self._hi) if before(self._lo, self._hi) else None
 

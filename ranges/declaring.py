@@ -1,0 +1,484 @@
+"""How a range job is declared, checked and found again.
+
+    class BackfillGeohash(RangeJob):          # in range_jobs.py of any installed app
+        over = City.objects.all()
+        todo = Q(geohash="")
+        leaf = Leaf(max_size=1_000)
+
+        def process(self, leaf, context): ...
+
+Code is found by its name, "app_label.ClassName", and never stored: a run knows only the name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from uuid import UUID
+
+from jobs.errors import InvalidInput, NotFound, RegistrationError
+from ranges.blocks import Pruner
+from ranges.positions import Position, before, end_key, end_position, key_at, position_of, width
+from ranges.retrying import RetryPolicy
+from ranges.sizing import Leaf, LeafSizer, least_size
+from ranges.sources import PlainSource, Source
+from ranges.walking import Walker
+
+if TYPE_CHECKING:
+    from ranges.axes.base import Axis
+    from ranges.memory import MemoryRun, Statistics
+    from ranges.models import RangeRun
+    from ranges.planning import Plan
+
+
+class LeafRange:
+    """What `process` is to do: the keys of [lo, hi) that need work."""
+
+    __slots__ = ("end", "source", "start")
+
+    def __init__(self, source: Source, start: Position, end: Position) -> None:
+        self.source = source
+        self.start = start
+        """Positions; for keys see `lo` and `hi`."""
+        self.end = end
+
+    @property
+    def lo(self) -> Any:
+        return key_at(self.source.axis, self.start)
+
+    @property
+    def hi(self) -> Any:
+        """Exclusive; None: up to the last key that the type has."""
+        return end_key(self.source.axis, self.end)
+
+    @property
+    def queryset(self) -> Any:
+        """`over`, inside [lo, hi), still `todo`; None for a plain range."""
+        return self.source.leaf_queryset(self.start, self.end)
+
+    @property
+    def width(self) -> int:
+        return width(self.source.axis, self.start, self.end)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The rows that need work, or the keys of a plain range."""
+        if self.source.counts_rows:
+            return iter(self.queryset.iterator())
+        axis = self.source.axis
+        if not axis.is_ordinal:
+            raise TypeError("a range of text has no list of keys")
+        places = range(cast(int, self.start), cast(int, self.end))
+        return iter(places) if axis.name == "int" else map(axis.decode, places)
+
+    def __repr__(self) -> str:
+        return f"<leaf [{self.lo!r}, {self.hi!r})>"
+
+
+class LeafContext(Protocol):
+    """What `process` knows about its run, and the little it may ask for."""
+
+    params: Mapping[str, Any]
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def attempt(self) -> int:
+        """Of this leaf, from 1."""
+        ...
+
+    @property
+    def log(self) -> Any: ...
+    @property
+    def cancelled(self) -> bool: ...
+    @property
+    def should_yield(self) -> bool:
+        """Whether a long leaf should `checkpoint` soon and end."""
+        ...
+
+    def checkpoint(self, upto: Any) -> None:
+        """All keys before `upto` are done: should the leaf fail or break off, it goes on there."""
+        ...
+
+    def item_key(self, obj: Any) -> str:
+        """The same text for the same item at every attempt: for systems that ignore repeats."""
+        ...
+
+    def fail(self, obj: Any, error: BaseException | str) -> None:
+        """This item failed for good; the rest of the leaf is done."""
+        ...
+
+    def emit(self, result: Any) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a run may set for itself; the class gives the defaults."""
+
+    leaf: Leaf
+    concurrency: int
+    retry: RetryPolicy
+    failure_threshold: float | None
+    max_depth: int | None
+    atomic: bool
+    nulls: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.leaf, Leaf):
+            raise InvalidInput("must be Leaf(...)", field="leaf")
+        if not isinstance(self.retry, RetryPolicy):
+            raise InvalidInput("must be RetryPolicy(...)", field="retry")
+        _whole(self.concurrency, 1, 1_000, "concurrency")
+        if self.max_depth is not None:
+            _whole(self.max_depth, 0, 200, "max_depth")
+        threshold = self.failure_threshold
+        if threshold is not None and (
+            isinstance(threshold, bool)
+            or not isinstance(threshold, int | float)
+            or not 0 <= threshold <= 100
+        ):
+            raise InvalidInput("must be from 0 to 100 per cent, or None", field="failure_threshold")
+        if not isinstance(self.atomic, bool):
+            raise InvalidInput("must be True or False", field="atomic")
+        if self.nulls not in ("refuse", "skip"):
+            raise InvalidInput("must be 'refuse' or 'skip'", field="nulls")
+
+
+class RangeJob:
+    """Work over a range of keys. Subclass it, say `over` and `process`.
+
+    `over`: a queryset, a model, `IntRange(...)` or another span, an axis of your own (then a run
+    needs `start` and `end`), or a method that returns one of them.
+    """
+
+    over: Any = None
+    key: ClassVar[str] = "pk"
+    todo: ClassVar[Any] = None
+    leaf: ClassVar[Leaf] = Leaf()
+    concurrency: ClassVar[int] = 1
+    retry: ClassVar[RetryPolicy] = RetryPolicy()
+    failure_threshold: ClassVar[float | None] = 5.0
+    max_depth: ClassVar[int | None] = None
+    atomic: ClassVar[bool] = True
+    nulls: ClassVar[str] = "refuse"
+    queue: ClassVar[str] = "default"
+    version: ClassVar[str] = ""
+
+    name: ClassVar[str] = ""
+    """"app_label.ClassName"; set by itself."""
+
+    def process(self, leaf: LeafRange, context: Any) -> Any:
+        """Do the leaf. May be `async def` when `atomic` is False.
+
+        Of a queryset's leaf it may return how many rows it did.
+        """
+        raise NotImplementedError
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Without a choice of its own, async code is what it can only be.
+        if cls.is_async() and not any("atomic" in c.__dict__ for c in _below_range_job(cls)):
+            cls.atomic = False
+        cls.options()
+        if not isinstance(cls.key, str) or not cls.key:
+            raise InvalidInput("must be the name of a field", field="key")
+        asked = getattr(cls, "should_process", None)
+        if asked is not None and not callable(asked):
+            raise InvalidInput("must be a method", field="should_process")
+        if "name" not in cls.__dict__:
+            cls.name = f"{_app_label(cls.__module__)}.{cls.__name__}"
+        if cls.is_complete():
+            _register(cls)
+
+    # What a run does with it
+
+    @classmethod
+    def create(
+        cls,
+        start: Any = None,
+        end: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        priority: int = 2,
+        queue: str | None = None,
+        scheduled_at: datetime | None = None,
+        depends_on: Sequence[UUID | str] = (),
+        **options: Any,
+    ) -> RangeRun:
+        """A run in status `created`; nothing happens before its `start()`.
+
+        Options are those of the class (`leaf`, `concurrency`, `failure_threshold` ...), for this
+        run alone; `max_range_size=n` is `leaf=Leaf(max_size=n)`.
+        """
+        from ranges import lifecycle
+
+        return lifecycle.create(
+            cls,
+            cls.options(**options),
+            start=start,
+            end=end,
+            params=params or {},
+            metadata=metadata or {},
+            priority=priority,
+            queue=cls.queue if queue is None else queue,
+            scheduled_at=scheduled_at,
+            depends_on=depends_on,
+        )
+
+    @classmethod
+    def start(cls, start: Any = None, end: Any = None, **options: Any) -> RangeRun:
+        """`create` and start."""
+        from ranges import lifecycle
+
+        return lifecycle.start(cls.create(start, end, **options))
+
+    @classmethod
+    def plan(cls, start: Any = None, end: Any = None, **options: Any) -> Plan:
+        """What a run would do, without doing it: rows, leaves, the index it wants, seconds."""
+        from ranges import planning
+
+        return planning.plan(cls, cls.options(**options), start=start, end=end)
+
+    @classmethod
+    def in_memory(
+        cls,
+        start: Any = None,
+        end: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> MemoryRun:
+        """A run without a database of its own, to be started, paused, resumed and cancelled."""
+        from ranges.memory import MemoryRun
+
+        return MemoryRun(
+            cls(),
+            cls.options(**options),
+            start=start,
+            end=end,
+            params=params or {},
+            metadata=metadata or {},
+        )
+
+    @classmethod
+    def run_in_memory(cls, start: Any = None, end: Any = None, **options: Any) -> Statistics:
+        """Run it here and now, to its end (or until it pauses); takes what `in_memory` takes."""
+        return cls.in_memory(start, end, **options).run()
+
+    # What both engines ask
+
+    @classmethod
+    def is_async(cls) -> bool:
+        return inspect.iscoroutinefunction(cls.process)
+
+    @classmethod
+    def is_complete(cls) -> bool:
+        """Whether it says what to do over what; else it is a base for others."""
+        return cls.over is not None and cls.process is not RangeJob.process
+
+    @classmethod
+    def options(cls, **overrides: Any) -> Options:
+        """The class's options, some overridden; InvalidInput names the field that is wrong."""
+        known = {each.name for each in fields(Options)}
+        values = {name: getattr(cls, name) for name in known}
+        given = {name: value for name, value in overrides.items() if name in known}
+        values |= {name: value for name, value in given.items() if value is not None}
+        for name in ("failure_threshold", "max_depth"):
+            if name in given:
+                values[name] = given[name]
+        size = overrides.get("max_range_size")
+        if size is not None:
+            try:
+                values["leaf"] = Leaf(max_size=size, hard_timeout=values["leaf"].hard_timeout)
+            except InvalidInput as error:
+                raise InvalidInput(error.message, field="max_range_size") from None
+        unknown = sorted(set(overrides) - known - {"max_range_size"})
+        if unknown:
+            raise InvalidInput("is not an option of a range run", field=unknown[0])
+        options = Options(**values)
+        if options.atomic and cls.is_async():
+            raise InvalidInput(
+                "must be False for an async process: a transaction cannot span an await",
+                field="atomic",
+            )
+        return options
+
+    @classmethod
+    def asks(cls) -> bool:
+        """Whether it has a `should_process`."""
+        return getattr(cls, "should_process", None) is not None
+
+    def source(self, options: Options | None = None) -> Source:
+        """What it runs over."""
+        chosen = self.options() if options is None else options
+        over = self.over
+        if over is None:
+            raise InvalidInput("says what to run over; it is missing", field="over")
+        if inspect.isclass(over) and hasattr(over, "_default_manager"):
+            over = over._default_manager.all()  # noqa: SLF001 - Django's own name for it
+        elif callable(over):
+            over = over()
+        if hasattr(over, "axis") and hasattr(over, "lo"):
+            axis = over.axis
+            lo, hi = position_of(axis, over.lo), end_position(axis, over.hi)
+            return PlainSource(axis, lo, hi, depth=chosen.max_depth)
+        if hasattr(over, "encode") and hasattr(over, "decode"):
+            return _OpenSource(over, depth=chosen.max_depth)
+        if hasattr(over, "limits") and hasattr(over, "next_leaf"):
+            return cast(Source, over)
+        if hasattr(over, "all"):
+            from ranges.querying import QuerySource
+
+            return QuerySource(over.all(), key=self.key, todo=self.todo, nulls=chosen.nulls)
+        raise InvalidInput(
+            f"must be a queryset, a range or an axis, not {type(over).__name__}", field="over"
+        )
+
+    def walker(
+        self,
+        source: Source,
+        bounds: tuple[Position, Position],
+        sizer: LeafSizer,
+        *,
+        max_depth: int | None = None,
+        blind: bool = False,
+    ) -> Walker:
+        """The walk over a run's bounds, for one strand."""
+        pruner = None
+        if self.asks():
+            ask: Any = self.should_process  # type: ignore[attr-defined]
+            pruner = Pruner(source.axis, *bounds, ask, max_depth=max_depth)
+        return Walker(source, sizer, pruner, blind=blind)
+
+
+def bounds_of(source: Source, start: Any, end: Any) -> tuple[Position, Position]:
+    """The run's [lo, hi), fixed once, from what the user asked for.
+
+    `end` is exclusive. None: from the first key, up to and with the last one. InvalidInput names
+    `start` or `end`. Nothing to do is an empty range, lo = hi, which is no fault.
+    """
+    axis = source.axis
+    lo = None if start is None else position_of(axis, axis.validate(start, "start"))
+    hi = None if end is None else position_of(axis, axis.validate(end, "end"))
+    if lo is not None and hi is not None and before(hi, lo):
+        raise InvalidInput("must not lie before start", field="end")
+    if not source.counts_rows:
+        return _inside(source, lo, hi)
+    if lo is None or hi is None:
+        limits = source.limits()
+        if limits is None:
+            nothing = lo if lo is not None else hi if hi is not None else _any_position(axis)
+            return nothing, nothing
+        lo = limits[0] if lo is None else lo
+        hi = limits[1] if hi is None else hi
+        if before(hi, lo):
+            # Asked for what lies behind the last key, or before the first.
+            return (lo, lo) if start is not None else (hi, hi)
+    return lo, hi
+
+
+def least_leaf(source: Source, bounds: tuple[Position, Position], max_depth: int | None) -> int:
+    """The smallest leaf size that a largest depth allows."""
+    if max_depth is None or not before(*bounds):
+        return 1
+    return least_size(source.estimate(*bounds), max_depth)
+
+
+def with_options(options: Options, **changes: Any) -> Options:
+    """A checked copy, as for `retune`."""
+    return replace(options, **changes)
+
+
+class _OpenSource(PlainSource):
+    """An axis alone: every run says its own bounds."""
+
+    def __init__(self, axis: Axis[Any], *, depth: int | None) -> None:
+        place = _any_position(axis)
+        super().__init__(axis, place, place, depth=depth)
+
+
+def _inside(source: Source, lo: Position | None, hi: Position | None) -> tuple[Position, Position]:
+    if isinstance(source, _OpenSource):
+        if lo is None or hi is None:
+            raise InvalidInput("is needed", field="start" if lo is None else "end")
+        source.open(lo, hi)
+        return lo, hi
+    limits = source.limits()
+    if limits is None:
+        place = lo if lo is not None else hi if hi is not None else _any_position(source.axis)
+        return place, place
+    first, last = limits
+    for place_asked, field in ((lo, "start"), (hi, "end")):
+        if place_asked is not None and (before(place_asked, first) or before(last, place_asked)):
+            raise InvalidInput("lies outside the declared range", field=field)
+    return (first if lo is None else lo), (last if hi is None else hi)
+
+
+def _any_position(axis: Axis[Any]) -> Position:
+    if not axis.is_ordinal:
+        return ""
+    try:
+        axis.decode(0)
+    except (ValueError, OverflowError):
+        return cast(int, getattr(axis, "first", 0))
+    return 0
+
+
+# The registry
+
+_jobs: dict[str, type[RangeJob]] = {}
+
+
+def get(name: str) -> type[RangeJob]:
+    """The class of that name. Raises NotFound."""
+    found = _jobs.get(name)
+    if found is None:
+        raise NotFound("range job", name)
+    return found
+
+
+def find(name: str) -> type[RangeJob] | None:
+    return _jobs.get(name)
+
+
+def names() -> list[str]:
+    return sorted(_jobs)
+
+
+def _register(cls: type[RangeJob]) -> None:
+    known = _jobs.get(cls.name)
+    if (
+        known is not None
+        and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__)
+        and "<locals>" not in known.__qualname__ + cls.__qualname__
+    ):
+        raise RegistrationError(
+            f"range job {cls.name!r} is already {known.__module__}.{known.__qualname__}"
+        )
+    _jobs[cls.name] = cls
+
+
+def _app_label(module: str) -> str:
+    django_apps = sys.modules.get("django.apps")
+    if django_apps is not None and django_apps.apps.apps_ready:
+        config = django_apps.apps.get_containing_app_config(module)
+        if config is not None:
+            return str(config.label)
+    parts = module.split(".")
+    return parts[-2] if len(parts) > 1 else parts[0]
+
+
+def _below_range_job(cls: type[RangeJob]) -> list[type[Any]]:
+    return [each for each in cls.__mro__ if each not in RangeJob.__mro__]
+
+
+def _whole(value: object, least: int, most: int, field: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidInput(f"must be a whole number from {least:,} to {most:,}", field=field)
