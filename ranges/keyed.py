@@ -1,0 +1,261 @@
+"""A queryset seen as a row of keys: the column, its axis, and the SQL to walk it.
+
+Every statement about keys is built on `rows_sql`, the user's own condition with the key as its only
+column. PostgreSQL folds that subquery into the query around it, so indexes are used as if all had
+been written at one level. Bounds, comparisons and ORDER BY use one collation for text, "C".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from django.conf import settings
+from django.core.exceptions import EmptyResultSet, FieldDoesNotExist, FieldError, FullResultSet
+from django.db import connections, models, router, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.expressions import ExpressionWrapper
+from django.db.models.functions import Collate
+from django.db.utils import OperationalError
+
+from jobs.errors import InvalidInput
+from ranges.axes import Axis, DataAxis, DateTimeAxis, axis_for_field
+from ranges.positions import Position
+from ranges.sources import ProbeTimeout
+
+type Nulls = Literal["refuse", "skip"]
+type Statement = tuple[str, tuple[Any, ...]]
+
+KEY = "range_key"
+QUERY_CANCELLED = "57014"
+
+# A probe must follow an index. Where statistics are old the planner may think otherwise, and read
+# the whole table for one row. Without a usable index nothing changes: these are costs, not bans.
+WALK = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off", "jit": "off"}
+
+
+class Keyed:
+    """The rows of `over`, in the order of `key`. `todo` says which of them still need work."""
+
+    def __init__(
+        self, over: Any, *, key: str = "pk", todo: Q | None = None, axis: Axis[Any] | None = None
+    ) -> None:
+        rows = over if isinstance(over, QuerySet) else over.all()
+        self.todo = todo
+        self.model: type[models.Model] = rows.model
+        self.field = key_field(self.model, key)
+        self.axis: Axis[Any] = axis or axis_for_field(self.field)
+        if isinstance(self.axis, DataAxis):
+            raise InvalidInput(
+                f"{self.axis.sql_type} has no order that can be walked: choose another key",
+                field="key",
+            )
+        if isinstance(self.axis, DateTimeAxis) and not settings.USE_TZ:
+            raise InvalidInput("a datetime key needs USE_TZ = True", field="key")
+        # What the range writes is read back in the same transaction: the writer's database.
+        self.alias: str = rows._db or router.db_for_write(self.model)  # noqa: SLF001
+        self.over: QuerySet[Any] = _plain(rows.using(self.alias))
+        self.is_unique = bool(self.field.unique) and not self.field.null
+        if todo is not None:
+            _check_todo(self.over, todo)
+        self._compiled: dict[bool, Statement | None] = {}
+
+    @property
+    def connection(self) -> Any:
+        return connections[self.alias]
+
+    @property
+    def table(self) -> str:
+        return self.model._meta.db_table  # noqa: SLF001
+
+    @property
+    def column(self) -> str:
+        """The key's column as SQL, with its collation."""
+        name: str = self.connection.ops.quote_name(self.field.column)
+        return f'{name} COLLATE "{self.axis.collation}"' if self.axis.collation else name
+
+    def position(self, value: Any) -> Position:
+        """The position of a value of the column, as the driver returned it."""
+        return self.axis.encode(value) if self.axis.is_ordinal else str(value)
+
+    def bounds(self, lo: Position, hi: Position) -> tuple[Any, Any]:
+        """Both as keys; the second is None when nothing can lie behind it."""
+        if self.axis.is_ordinal:
+            assert isinstance(lo, int)
+            assert isinstance(hi, int)
+            # The place past the last key of a type has no name; a cursor may stand there.
+            end = self.axis.decode_end(lo)
+            return end, self.axis.decode_end(hi)
+        return lo, hi
+
+    def queryset(self, lo: Position, hi: Position, *, todo: bool) -> QuerySet[Any]:
+        """The rows of [lo, hi) in the order of the key."""
+        rows = self._rows(todo=todo)
+        start, end = self.bounds(lo, hi)
+        if start is None:
+            return rows.none()
+        name = self.field.attname
+        if self.axis.collation:
+            rows = rows.alias(**{KEY: self._expression()})
+            name = KEY
+        conditions = {f"{name}__gte": start}
+        if end is not None:
+            conditions[f"{name}__lt"] = end
+        return rows.filter(**conditions).order_by(name)
+
+    def rows_sql(self, *, todo: bool) -> Statement | None:
+        """`SELECT key FROM ... WHERE ...`; None: the condition can never be true."""
+        if todo not in self._compiled:
+            rows = self._rows(todo=todo).order_by()
+            name = self.field.attname
+            if self.axis.collation:
+                rows = rows.annotate(**{KEY: self._expression()})
+                name = KEY
+            try:
+                sql, params = rows.values_list(name).query.get_compiler(using=self.alias).as_sql()
+                self._compiled[todo] = sql, tuple(params)
+            except EmptyResultSet:
+                self._compiled[todo] = None
+        return self._compiled[todo]
+
+    def walk_sql(self, lo: Position, hi: Position, *, todo: bool) -> Statement | None:
+        """`SELECT key FROM ... WHERE key >= lo AND key < hi`, without an order."""
+        rows = self.rows_sql(todo=todo)
+        start, end = self.bounds(lo, hi)
+        if rows is None or start is None:
+            return None
+        sql, params = rows
+        cast = self.axis.sql_type
+        sql = f"SELECT key FROM ({sql}) walked(key) WHERE key >= %s::{cast}"
+        if end is None:
+            return sql, (*params, start)
+        return f"{sql} AND key < %s::{cast}", (*params, start, end)
+
+    def ask(
+        self,
+        sql: str,
+        params: tuple[Any, ...] = (),
+        *,
+        milliseconds: int | None = None,
+        settings: Mapping[str, str] = WALK,
+    ) -> list[Any]:
+        """The rows of a reading statement. Raises ProbeTimeout when it takes longer.
+
+        It runs in a transaction, or a savepoint, that is rolled back in any case: so what is set
+        for it ends with it, and a time-out leaves the caller's transaction whole.
+        """
+        chosen = dict(settings)
+        if milliseconds is not None:
+            chosen["statement_timeout"] = str(milliseconds)
+        set_all = ", ".join(["set_config(%s, %s, true)"] * len(chosen))
+        values = [part for pair in chosen.items() for part in pair]
+        try:
+            with transaction.atomic(using=self.alias), self.connection.cursor() as cursor:
+                if chosen:
+                    cursor.execute(f"SELECT {set_all}", values)
+                cursor.execute(sql, params)
+                rows: list[Any] = cursor.fetchall()
+                transaction.set_rollback(True, using=self.alias)
+                return rows
+        except OperationalError as error:
+            if milliseconds is not None and _sqlstate(error) == QUERY_CANCELLED:
+                raise ProbeTimeout(f"no answer within {milliseconds} ms") from error
+            raise
+
+    def explain(
+        self, sql: str, params: tuple[Any, ...], *, settings: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The plan of a statement, which is not run."""
+        rows = self.ask(f"EXPLAIN (FORMAT JSON) {sql}", params, settings=settings or {})
+        plan: dict[str, Any] = rows[0][0][0]["Plan"]
+        return plan
+
+    def _rows(self, *, todo: bool) -> QuerySet[Any]:
+        return self.over.filter(self.todo) if todo and self.todo is not None else self.over
+
+    def _expression(self) -> ExpressionWrapper[Any]:
+        # Wrapped: of a foreign key's column the bare expression would be a relation again.
+        assert self.axis.collation
+        return ExpressionWrapper(
+            Collate(F(self.field.attname), self.axis.collation), output_field=models.TextField()
+        )
+
+
+def key_field(model: type[models.Model], key: str) -> models.Field[Any, Any]:
+    """The field behind `key`, which must be a column of the model's own table."""
+    meta = model._meta  # noqa: SLF001
+    try:
+        field = meta.pk if key == "pk" else meta.get_field(key)
+    except FieldDoesNotExist:
+        raise InvalidInput(f"{meta.label} has no field {key!r}", field="key") from None
+    if not isinstance(field, models.Field) or field.column is None:
+        raise InvalidInput(f"{key!r} is not one column of {meta.label}", field="key")
+    if field not in meta.concrete_model._meta.local_concrete_fields:  # type: ignore[union-attr]  # noqa: SLF001
+        raise InvalidInput(f"{key!r} is a column of another table than {meta.label}'s", field="key")
+    return field
+
+
+def _plain(rows: QuerySet[Any]) -> QuerySet[Any]:
+    query = rows.query
+    if query.is_sliced or query.combinator or query.distinct or query.group_by is not None:
+        raise InvalidInput(
+            "must be a plain queryset: not sliced, combined, distinct or grouped", field="over"
+        )
+    if _multiplies(rows):
+        raise InvalidInput(
+            "joins a table with many rows for one of these: use Exists(...) instead", field="over"
+        )
+    return rows
+
+
+def _check_todo(over: QuerySet[Any], todo: Q) -> None:
+    try:
+        rows = over.filter(todo)
+    except (FieldError, TypeError, ValueError) as error:
+        raise InvalidInput(str(error), field="todo") from error
+    if _multiplies(rows):
+        raise InvalidInput(
+            "joins a table with many rows for one of these: use Exists(...) instead", field="todo"
+        )
+
+
+def _multiplies(rows: QuerySet[Any]) -> bool:
+    """Whether a join of the query may show a row more than once."""
+    for table in rows.query.alias_map.values():
+        join = getattr(table, "join_field", None)
+        if join is not None and (join.one_to_many or join.many_to_many):
+            return True
+    return False
+
+
+def condition_sql(keyed: Keyed) -> str | None:
+    """The condition of `over` and `todo` with its values written out; None if it has none.
+
+    FieldError when it cannot stand in an index, as it looks at another table.
+    """
+    query = keyed._rows(todo=True).query  # noqa: SLF001
+    used = [one for alias, one in query.alias_map.items() if query.alias_refcount[alias]]
+    if len(used) > 1:
+        raise FieldError("the condition joins another table")
+    compiler = query.get_compiler(using=keyed.alias)
+    compiler.pre_sql_setup()
+    try:
+        sql, params = compiler.compile(query.where)
+    except FullResultSet:
+        return None
+    if "SELECT " in sql:
+        raise FieldError("the condition looks at another table")
+    return written_out(keyed, sql, tuple(params)) if sql else None
+
+
+def written_out(keyed: Keyed, sql: str, params: tuple[Any, ...]) -> str:
+    """A statement with its values as literals, as a person would type it."""
+    import psycopg
+
+    keyed.connection.ensure_connection()
+    # With a schema editor's quotes an index could not hold arrays and the like.
+    return psycopg.ClientCursor(keyed.connection.connection).mogrify(sql, params)
+
+
+def _sqlstate(error: OperationalError) -> str | None:
+    return getattr(error.__cause__, "sqlstate", None)

@@ -1,0 +1,298 @@
+"""`QuerySource`: the rows of a table as the source of a range.
+
+1. "Which key needs work next" and "where does a leaf of that many rows end" are one statement,
+   walking an index with ORDER BY and LIMIT. A bare EXISTS would be answered by a sequential scan.
+2. Rows with the same key are never parted.
+3. An error or a time-out says nothing about the rows, so it never passes them over.
+4. A leaf's queryset applies `todo` again: what was finished meanwhile is not done twice.
+
+Where no index answers the first question, `probing="filter"` walks all keys and leaves `todo` to
+the leaf's queryset: one pass over the table, however little is left to do in it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate, pairwise
+from typing import Any, Literal
+
+from django.db.models import Q, QuerySet
+
+from jobs.errors import InvalidInput
+from ranges.axes import Axis
+from ranges.keyed import WALK, Keyed, Nulls, Statement
+from ranges.positions import Position, before
+from ranges.sources import Found, PlainSource, ProbeTimeout
+from ranges.statistics import known_keys, sampled_keys
+
+type Probing = Literal["none", "witness", "filter"]
+
+PROBE_MILLISECONDS = 200
+LIMITS_MILLISECONDS = 5_000
+EXACT_ROWS = 20_000
+"""A median of so many rows is taken exactly; of more, from statistics."""
+MARKS = 8
+"""So many sampled keys a part make a cut good enough."""
+NULLS_SEEN = 1_000
+
+# The number of rows, the first, the middle one, and the first that is greater than the first.
+# The limit is one more than EXACT_ROWS, so that "more" can be told from "just so many".
+MIDDLE = """
+WITH few AS MATERIALIZED ({walk} ORDER BY key LIMIT {limit})
+SELECT count(*), min(key), (SELECT key FROM few ORDER BY key OFFSET (SELECT count(*) / 2 FROM few)
+    LIMIT 1), (SELECT min(key) FROM few WHERE key > (SELECT min(key) FROM few))
+FROM few
+"""
+
+
+class QuerySource:
+    """See `ranges.sources.Source`. Sizes are rows."""
+
+    counts_rows = True
+
+    def __init__(
+        self,
+        over: Any,
+        *,
+        key: str = "pk",
+        todo: Q | None = None,
+        nulls: Nulls = "refuse",
+        probing: Probing | None = None,
+        axis: Axis[Any] | None = None,
+    ) -> None:
+        if nulls not in {"refuse", "skip"}:
+            raise InvalidInput("must be refuse or skip", field="nulls")
+        self.keyed = Keyed(over, key=key, todo=todo, axis=axis)
+        self.nulls = nulls
+        self.probing: Probing = probing or ("none" if todo is None else "witness")
+
+    @property
+    def axis(self) -> Axis[Any]:
+        return self.keyed.axis
+
+    @property
+    def alias(self) -> str:
+        """The database that holds the rows."""
+        return self.keyed.alias
+
+    # --- The walk ---------------------------------------------------------------------------------
+
+    def limits(self) -> tuple[Position, Position] | None:
+        """[first key, last key + 1 ulp) of `over`; None when it has none.
+
+        Where `over` itself has a condition that no index knows, the limits of the whole table are
+        taken after a while: they hold all keys too.
+        """
+        rows = self.keyed.rows_sql(todo=False)
+        if rows is None:
+            return None
+        try:
+            found = self._ends(rows, milliseconds=LIMITS_MILLISECONDS)
+        except ProbeTimeout:
+            everything = Keyed(
+                self.keyed.model._base_manager.using(self.alias),  # noqa: SLF001
+                key=self.keyed.field.name,
+                axis=self.axis,
+            ).rows_sql(todo=False)
+            assert everything is not None
+            found = self._ends(everything, milliseconds=None)
+        if found is None:
+            return None
+        return found[0], self._behind(found[1])
+
+    def next_leaf(
+        self, cur: Position, hi: Position, size: int, *, blind: bool = False
+    ) -> Found | None:
+        """The next key in [cur, hi) that needs work, and the end of a leaf of `size` rows from it.
+
+        None: nothing left before hi. Raises ProbeTimeout, unless it walks blindly.
+        """
+        if not before(cur, hi):
+            return None
+        looks = self.probing == "witness" and not blind
+        walk = self.keyed.walk_sql(cur, hi, todo=looks)
+        if walk is None:
+            return None
+        sql, params = walk
+        # Nothing before the witness needs work, so the offset may count from the cursor.
+        first, bound = self.keyed.ask(
+            f"SELECT ({sql} ORDER BY key LIMIT 1), ({sql} ORDER BY key LIMIT 1 OFFSET %s)",
+            (*params, *params, size),
+            milliseconds=PROBE_MILLISECONDS if looks else None,
+        )[0]
+        if first is None:
+            return None
+        start = self.keyed.position(first)
+        if bound is None:
+            return Found(start, hi)
+        upto = self.keyed.position(bound)
+        if upto == start:
+            # One key has more rows than a leaf; they stay together.
+            return Found(start, min(self._behind(upto), hi))  # type: ignore[type-var]
+        return Found(start, upto, size if self.keyed.is_unique else None)
+
+    def leaf_queryset(self, lo: Position, hi: Position, *, todo: bool = True) -> QuerySet[Any]:
+        """The rows of [lo, hi) that need work, in the order of the key, on the writer's database."""
+        return self.keyed.queryset(lo, hi, todo=todo)
+
+    def keys(self, lo: Position, hi: Position, limit: int) -> list[Position]:
+        """The first `limit` keys of [lo, hi) that need work, ascending, each once."""
+        walk = self.keyed.walk_sql(lo, hi, todo=True)
+        if walk is None:
+            return []
+        sql, params = walk
+        if not self.keyed.is_unique:
+            sql = sql.replace("SELECT key", "SELECT DISTINCT key", 1)
+        found = self.keyed.ask(f"{sql} ORDER BY key LIMIT %s", (*params, limit))
+        return [self.keyed.position(key) for (key,) in found]
+
+    # --- Where to cut -----------------------------------------------------------------------------
+
+    def estimate(self, lo: Position, hi: Position) -> int:
+        """The planner's guess at the rows that a walk of [lo, hi) meets. Reads no rows."""
+        walk = self.keyed.walk_sql(lo, hi, todo=self.probing == "witness")
+        if walk is None or not before(lo, hi):
+            return 0
+        return int(self.keyed.explain(*walk)["Plan Rows"])
+
+    def boundaries(self, lo: Position, hi: Position, parts: int) -> list[Position]:
+        """At most parts - 1 cuts strictly inside (lo, hi), ascending, for parts of equal rows.
+
+        Statistics do not know where the rows lie that need work, so with a `todo` a few pages of
+        the table are read at random. Else, or when too few were met, cuts lie between keys that
+        the statistics know, weighed by the planner; without any of this the axis is halved.
+        """
+        if parts < 2 or not before(lo, hi):
+            return []
+        sampled: list[Position] | None = None
+        if self.keyed.todo is not None:
+            sampled = _inside(sampled_keys(self.keyed), lo, hi)
+            if len(sampled) >= MARKS * parts:
+                return _ranks(sampled, parts)
+        marks = _inside(known_keys(self.keyed), lo, hi)
+        if marks:
+            grid = [lo, *marks, hi]
+            rows = [self.estimate(left, right) for left, right in pairwise(grid)]
+            return self._cuts(grid, rows, parts)
+        if sampled is None:
+            sampled = _inside(sampled_keys(self.keyed), lo, hi)
+        if len(sampled) >= parts:
+            return _ranks(sampled, parts)
+        return PlainSource(self.axis, lo, hi).boundaries(lo, hi, parts)
+
+    def median(self, lo: Position, hi: Position) -> Position | None:
+        """A cut strictly between with work on both sides; None: it cannot be cut.
+
+        Exact for up to 20,000 rows that need work. Beyond, the cut is where statistics put the
+        middle, and either side may turn out to be finished.
+        """
+        if not before(lo, hi):
+            return None
+        walk = self.keyed.walk_sql(lo, hi, todo=True)
+        if walk is None:
+            return None
+        try:
+            sql, params = walk
+            count, first, middle, second = self.keyed.ask(
+                MIDDLE.format(walk=sql, limit=EXACT_ROWS + 1),
+                params,
+                milliseconds=PROBE_MILLISECONDS,
+            )[0]
+        except ProbeTimeout:
+            count, first, middle, second = EXACT_ROWS + 1, None, None, None
+        if count <= EXACT_ROWS:
+            # Equal keys stay together, so a cut at the first key would leave nothing before it.
+            cut = middle if middle != first else second
+            return None if cut is None else self.keyed.position(cut)
+        cuts = self.boundaries(lo, hi, 2)
+        if cuts:
+            return cuts[0]
+        return None if middle is None or middle == first else self.keyed.position(middle)
+
+    # --- Keys without a place ---------------------------------------------------------------------
+
+    def count_nulls(self) -> int:
+        """Rows of `over` without a key, counted up to 1,000."""
+        rows = self.keyed.rows_sql(todo=False)
+        if rows is None or not self.keyed.field.null:
+            return 0
+        sql, params = rows
+        limited = f"SELECT 1 FROM ({sql}) walked(key) WHERE key IS NULL LIMIT {NULLS_SEEN}"
+        return int(self.keyed.ask(f"SELECT count(*) FROM ({limited}) few", params)[0][0])
+
+    def check_nulls(self) -> None:
+        """Refuse rows whose key is NULL, which no range can hold, unless they are to be skipped."""
+        if self.nulls == "refuse" and (found := self.count_nulls()):
+            count = f"at least {found:,}" if found == NULLS_SEEN else f"{found:,}"
+            raise InvalidInput(
+                f"{count} rows have no {self.keyed.field.name}, so no range holds them;"
+                ' give nulls = "skip" to leave them out',
+                field="nulls",
+            )
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _ends(
+        self, rows: Statement, *, milliseconds: int | None
+    ) -> tuple[Position, Position] | None:
+        sql, params = rows
+        walk = f"SELECT key FROM ({sql}) walked(key) WHERE key IS NOT NULL ORDER BY key"
+        first, last = self.keyed.ask(
+            f"SELECT ({walk} LIMIT 1), ({walk} DESC LIMIT 1)",
+            (*params, *params),
+            milliseconds=milliseconds,
+            settings=WALK,
+        )[0]
+        if first is None:
+            return None
+        return self.keyed.position(first), self.keyed.position(last)
+
+    def _behind(self, position: Position) -> Position:
+        """The least position behind one that has a key."""
+        if isinstance(position, int):
+            return position + 1
+        following: str | None = self.axis.successor(position)
+        assert following is not None
+        return following
+
+    def _cuts(self, grid: list[Position], rows: list[int], parts: int) -> list[Position]:
+        """Cuts for equal shares of all rows, between marks by proportion."""
+        # The planner never says none; a mark must not weigh more than what lies behind it.
+        upto = list(accumulate(rows, initial=0))
+        cuts: list[Position] = []
+        for part in range(1, parts):
+            goal = upto[-1] * part // parts
+            place = min(bisect_right(upto, goal) - 1, len(rows) - 1)
+            cut = self._between(
+                grid[place], grid[place + 1], (goal - upto[place]) / (rows[place] or 1)
+            )
+            if before(grid[0], cut) and before(cut, grid[-1]):
+                cuts.append(cut)
+        return sorted(set(cuts))  # type: ignore[type-var]
+
+    def _between(self, lo: Position, hi: Position, share: float) -> Position:
+        if isinstance(lo, int) and isinstance(hi, int):
+            return lo + int((hi - lo) * share) if hi - lo < 2**53 else lo + _part(hi - lo, share)
+        for _ in range(4):
+            middle = self.axis.midpoint(lo, hi)
+            if middle is None:
+                break
+            share *= 2
+            if share >= 1:
+                lo, share = middle, share - 1
+            else:
+                hi = middle
+        return lo
+
+
+def _part(width: int, share: float) -> int:
+    return width * int(share * 2**32) >> 32
+
+
+def _inside(keys: list[Position], lo: Position, hi: Position) -> list[Position]:
+    return [key for key in keys if before(lo, key) and before(key, hi)]
+
+
+def _ranks(keys: list[Position], parts: int) -> list[Position]:
+    """Cuts at equal ranks of sorted keys."""
+    return sorted({keys[len(keys) * part // parts] for part in range(1, parts)})  # type: ignore[type-var]
