@@ -1,3 +1,5 @@
+"""Queues that have been paused; others need no row."""
+
 from __future__ import annotations
 
 from typing import ClassVar

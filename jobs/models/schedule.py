@@ -1,3 +1,5 @@
+"""The rules of recurring jobs."""
+
 from __future__ import annotations
 
 from typing import ClassVar

@@ -1,3 +1,5 @@
+"""Who works, and who leads."""
+
 from __future__ import annotations
 
 from typing import ClassVar

@@ -1,3 +1,5 @@
+"""`manage.py reset_jobs`: delete all jobs and what they left behind."""
+
 from __future__ import annotations
 
 import sys

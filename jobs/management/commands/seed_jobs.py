@@ -1,3 +1,5 @@
+"""`manage.py seed_jobs`: varied jobs to look at."""
+
 from __future__ import annotations
 
 from collections import Counter, defaultdict
