@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ranges.axes import TextRange as TextRange
     from ranges.axes import UUIDRange as UUIDRange
     from ranges.blocks import Block as Block
+    from ranges.declaring import HandBack as HandBack
     from ranges.declaring import LeafContext as LeafContext
     from ranges.declaring import LeafRange as LeafRange
     from ranges.declaring import RangeJob as RangeJob
@@ -40,6 +41,7 @@ _HOMES = {
     "DateTimeRange": "ranges.axes",
     "DecimalRange": "ranges.axes",
     "FloatRange": "ranges.axes",
+    "HandBack": "ranges.declaring",
     "IntRange": "ranges.axes",
     "Leaf": "ranges.sizing",
     "LeafContext": "ranges.declaring",

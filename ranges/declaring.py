@@ -17,10 +17,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 from uuid import UUID
 
-from jobs.errors import InvalidInput, NotFound, RegistrationError
+from jobs.errors import CoppiceError, InvalidInput, NotFound, RegistrationError
 from ranges.blocks import Pruner
 from ranges.positions import Position, before, end_key, end_position, key_at, position_of, width
 from ranges.retrying import RetryPolicy
@@ -78,6 +78,13 @@ class LeafRange:
         return f"<leaf [{self.lo!r}, {self.hi!r})>"
 
 
+class HandBack(CoppiceError):
+    """Raised by `process`: what lies behind the last checkpoint is handed back. No failed attempt.
+
+    For long leaves that see `context.should_yield` or `context.cancelled`.
+    """
+
+
 class LeafContext(Protocol):
     """What `process` knows about its run, and the little it may ask for."""
 
@@ -94,15 +101,19 @@ class LeafContext(Protocol):
 
     @property
     def log(self) -> Any: ...
+
     @property
     def cancelled(self) -> bool: ...
     @property
     def should_yield(self) -> bool:
-        """Whether a long leaf should `checkpoint` soon and end."""
+        """Whether a long leaf should `checkpoint` soon and raise HandBack."""
         ...
 
     def checkpoint(self, upto: Any) -> None:
-        """All keys before `upto` are done: should the leaf fail or break off, it goes on there."""
+        """All keys of the leaf before `upto` are done: if it fails or hands back, it goes on there.
+
+        A leaf that returns is done as a whole, whatever its checkpoints.
+        """
         ...
 
     def item_key(self, obj: Any) -> str:
@@ -126,7 +137,7 @@ class Options:
     failure_threshold: float | None
     max_depth: int | None
     atomic: bool
-    nulls: str
+    nulls: Literal["refuse", "skip"]
 
     def __post_init__(self) -> None:
         if not isinstance(self.leaf, Leaf):

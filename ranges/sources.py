@@ -136,7 +136,7 @@ class PlainSource:
             if len(halved) == len(pieces):
                 break
             pieces = halved
-        return sorted(cuts)  # type: ignore[type-var]
+        return sorted(cuts)
 
     def median(self, lo: Position, hi: Position) -> Position | None:
         return midpoint(self.axis, lo, hi)
