@@ -54,10 +54,10 @@ class DataAxis:
     def from_json(self, value: str | int) -> str:
         return storable(str(value), "key")
 
-    def midpoint(self, lo: str, hi: str | None) -> None:
+    def midpoint(self, lo: str, hi: str | None) -> str | None:
         return None
 
-    def successor(self, key: str) -> None:
+    def successor(self, key: str) -> str | None:
         return None
 
     def width(self, lo: str, hi: str | None) -> NoReturn:

@@ -51,7 +51,7 @@ class DateTimeAxis(OrdinalAxis[datetime]):
             raise InvalidInput("is only for align", field="tz")
         if self.align is not None and self.align not in _STEPS:
             raise InvalidInput("must be day or hour", field="align")
-        object.__setattr__(self, "_zone", _zone(self.tz or "UTC"))
+        object.__setattr__(self, "_zone", _zone("UTC" if self.tz is None else self.tz))
 
     def encode(self, key: datetime) -> int:
         return _ordinal(key)

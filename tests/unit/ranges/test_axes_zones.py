@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidInput
+from jobs.timing import EPOCH
 from ranges.axes import DateTimeAxis, DateTimeRange
 from ranges.axes.instants import FIRST_INSTANT, LAST_INSTANT, Align
 from tests.axes import many
@@ -194,19 +195,20 @@ def test_alignment_holds_out_at_both_ends_of_the_calendar(zone_name: str, align:
         assert middle is not None
         assert lo < middle
         assert hi is None or middle < hi
-    for moment in (FIRST_INSTANT, LAST_INSTANT):
-        assert moment - 2 * DAY < axis.align_down(moment) <= moment if moment.year > 1 else True
+    assert axis.align_down(FIRST_INSTANT) == FIRST_INSTANT
+    assert LAST_INSTANT - 2 * DAY < axis.align_down(LAST_INSTANT) <= LAST_INSTANT
 
 
 @many
 @given(
-    moment=st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+    minutes=st.integers(-36_000_000, 68_000_000),
     zone_name=st.sampled_from([name for name, _ in CLOCKS]),
     align=st.sampled_from(ALIGNS),
 )
 def test_aligning_down_finds_the_start_that_a_midpoint_would(
-    moment: datetime, zone_name: str, align: Align
+    minutes: int, zone_name: str, align: Align
 ) -> None:
+    moment = EPOCH + minutes * MINUTE
     axis = DateTimeAxis(align=align, tz=zone_name)
     down = axis.align_down(moment)
 
@@ -226,12 +228,12 @@ def test_a_local_time_that_comes_twice_is_two_keys() -> None:
 
 
 def test_alignment_is_refused_without_sense() -> None:
-    with pytest.raises(InvalidInput, match="^tz: is only for align"):
+    with pytest.raises(InvalidInput, match=r"^tz: is only for align"):
         DateTimeAxis(tz="Europe/Madrid")
     for name in ("Europe/Atlantis", "localtime", "", "../UTC", "/etc/localtime"):
-        with pytest.raises(InvalidInput, match="^tz: is not a known IANA time zone"):
+        with pytest.raises(InvalidInput, match=r"^tz: is not a known IANA time zone"):
             DateTimeAxis(align="day", tz=name)
-    with pytest.raises(InvalidInput, match="^align: must be day or hour"):
+    with pytest.raises(InvalidInput, match=r"^align: must be day or hour"):
         DateTimeAxis(align="week", tz="UTC")  # type: ignore[arg-type]
 
 
