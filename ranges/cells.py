@@ -1,63 +1,63 @@
-"""The strip of a run: its axis cut once into at most 1,024 cells, one byte of flags each.
+"""Where on a run's axis work was done: one byte of flags for each of at most 1,024 steps.
 
-A strand holds only sums; the cells say where. A piece marks the cells that it touches, so a cell
-may show several things at once. Of text the cells lie on the projection of the first characters.
+A node keeps the cells that its [lo, hi) touches, the first one first. Two nodes that meet inside a
+cell both have a byte for it; whoever draws joins them. Pure: no Django.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranges.positions import Position, key_at
+from ranges.positions import Position
 from ranges.states import CELLS
 
 if TYPE_CHECKING:
     from ranges.axes.base import Axis
 
 
-class Grid:
-    """Which cells of the run's [lo, hi) a piece touches."""
-
-    __slots__ = ("_axis", "_ordinal", "_start", "_width", "count")
+class Cells:
+    """The cutting of one run's axis. Text is measured by its projection."""
 
     def __init__(self, axis: Axis[Any], lo: Position, hi: Position) -> None:
         self._axis = axis
-        self._ordinal = axis.is_ordinal
-        self._start = self._place(lo)
-        self._width = max(self._place(hi) - self._start, 1)
+        self._start = self._measure(lo)
+        self._width = max(1, self._measure(hi) - self._start)
         self.count = min(CELLS, self._width)
 
-    def first(self, lo: Position) -> int:
-        """The cell that a piece starts in."""
-        cell = (self._place(lo) - self._start) * self.count // self._width
-        return max(0, min(cell, self.count - 1))
+    def first(self, position: Position) -> int:
+        """The cell that holds this position; the bounds of the run hold whatever lies outside."""
+        return self._cell(self._measure(position))
 
-    def past(self, hi: Position) -> int:
-        """The cell behind the last one that a piece touches."""
-        cell = -((self._start - self._place(hi)) * self.count // self._width)
-        return max(1, min(cell, self.count))
+    def last(self, lo: Position, hi: Position) -> int:
+        """The cell of the last key before `hi`."""
+        return self._cell(max(self._measure(lo), self._measure(hi) - 1))
 
-    def length(self, lo: Position, hi: Position) -> int:
-        """How many cells a piece touches: what a node of [lo, hi) stores."""
-        return max(self.past(hi) - self.first(lo), 1)
+    def blank(self, lo: Position, hi: Position) -> bytearray:
+        return bytearray(self.last(lo, hi) - self.first(lo) + 1)
 
-    def mark(self, cells: bytearray, offset: int, lo: Position, hi: Position, flag: int) -> None:
-        """Set the flag in all cells that [lo, hi) touches; `cells` begins with cell `offset`."""
-        first, past = self.first(lo) - offset, self.past(hi) - offset
-        if past <= first + 1:
-            cells[first] |= flag
-            return
-        for cell in range(first, min(past, len(cells))):
-            cells[cell] |= flag
+    def flagged(self, lo: Position, hi: Position, flag: int) -> bytearray:
+        """The cells of a node of which all is of one kind."""
+        return bytearray([flag]) * (self.last(lo, hi) - self.first(lo) + 1)
 
-    def bounds(self, cell: int) -> tuple[int, int]:
-        """The places of a cell on the axis: [lo, hi) as ordinals (of text: of the projection)."""
-        lo = self._start - (-cell * self._width // self.count)
-        hi = self._start - (-(cell + 1) * self._width // self.count)
-        return lo, hi
+    def mark(
+        self, cells: bytearray, node_lo: Position, lo: Position, hi: Position, flag: int
+    ) -> bool:
+        """Set a flag for [lo, hi) in the cells of a node from `node_lo`; whether that is news."""
+        if lo == hi:
+            return False
+        offset = self.first(node_lo)
+        first, last = self.first(lo) - offset, self.last(lo, hi) - offset
+        if last >= len(cells):
+            cells.extend(bytes(last + 1 - len(cells)))
+        changed = False
+        for index in range(first, last + 1):
+            if not cells[index] & flag:
+                cells[index] |= flag
+                changed = True
+        return changed
 
-    def _place(self, position: Position) -> int:
-        if self._ordinal:
-            assert isinstance(position, int)
-            return position
-        return self._axis.encode(key_at(self._axis, position))
+    def _measure(self, position: Position) -> int:
+        return position if isinstance(position, int) else self._axis.encode(position)
+
+    def _cell(self, place: int) -> int:
+        return min(self.count - 1, max(0, (place - self._start) * self.count // self._width))
