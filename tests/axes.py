@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ranges.axes import (
@@ -27,7 +27,11 @@ from ranges.axes import (
     UUIDAxis,
 )
 
-many = settings(max_examples=int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300")), deadline=None)
+many = settings(
+    max_examples=int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
 @dataclass(frozen=True, kw_only=True)
