@@ -162,6 +162,12 @@ class RangeNode(models.Model):
     fenced = models.BigIntegerField(default=0, db_default=0)
     busy_seconds = models.FloatField(default=0.0, db_default=0.0)
     seconds_per_row = models.FloatField(null=True, blank=True)
+    leaf_seconds = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="How many leaves took how long, by the bucket of timings.py.",
+    )
     cells = models.BinaryField(default=b"", db_default=b"")
     checkpoint = models.JSONField(null=True, blank=True)
 

@@ -117,6 +117,8 @@ UPDATE ranges_rangenode n SET
     leaves = n.leaves + 1, attempts = 0, interrupted = 0, error = '',
     busy_seconds = n.busy_seconds + %(seconds)s,
     seconds_per_row = coalesce(%(pace)s, n.seconds_per_row),
+    leaf_seconds = n.leaf_seconds || jsonb_build_object(%(bucket)s::text,
+        coalesce((n.leaf_seconds ->> %(bucket)s::text)::bigint, 0) + 1),
     cells = coalesce(%(cells)s, n.cells), progress_at = clock_timestamp()
 FROM ranges_rangerun r
 WHERE {_FENCE} AND n.$resv = %(resv)s::$T AND r.id = n.run_id
@@ -137,7 +139,7 @@ RELEASE = f"""
 UPDATE ranges_rangenode n SET
     state = 'pending', owner_job = NULL, owner_epoch = NULL, $resv = n.$cur,
     attempts = n.attempts + %(failures)s, retries = n.retries + %(failures)s,
-    error = CASE WHEN %(error)s = '' THEN n.error ELSE %(error)s END,
+    error = CASE WHEN %(error)s::text = '' THEN n.error ELSE %(error)s END,
     next_at = clock_timestamp() + %(delay)s::float8 * interval '1 second'
 WHERE {_FENCE}
 RETURNING n.attempts
@@ -168,16 +170,16 @@ WHERE {_FENCE} FOR NO KEY UPDATE OF n
 INSERT = """
 INSERT INTO ranges_rangenode (run_id, parent_id, kind, state, depth, $lo, $hi, $cur, $resv,
     owner_job, owner_epoch, attempts, interrupted, next_at, rows_ok, rows_failed, width_ok,
-    width_failed, leaves, seconds_per_row, cells, error, traceback, error_fingerprint, claimed_at,
-    progress_at, finished_at)
+    width_failed, leaves, seconds_per_row, cells, error, traceback,
+    error_fingerprint, claimed_at, progress_at, finished_at)
 VALUES (%(run)s::uuid, %(parent)s, %(kind)s, %(state)s, %(depth)s, %(lo)s, %(hi)s,
     %(cur)s, %(cur)s, %(job)s::uuid, %(epoch)s, %(attempts)s, %(interrupted)s,
     clock_timestamp() + %(delay)s::float8 * interval '1 second', %(rows_ok)s, %(rows_failed)s,
-    %(width_ok)s, %(width_failed)s, %(leaves)s, %(pace)s, %(cells)s, %(error)s, %(traceback)s,
-    %(fingerprint)s,
-    CASE WHEN %(state)s = 'running' THEN clock_timestamp() END,
-    CASE WHEN %(state)s = 'running' THEN clock_timestamp() END,
-    CASE WHEN %(state)s IN ('done', 'skipped', 'error') THEN clock_timestamp() END)
+    %(width_ok)s, %(width_failed)s, %(leaves)s, %(pace)s, %(cells)s, %(error)s,
+    %(traceback)s, %(fingerprint)s,
+    CASE WHEN %(state)s::text = 'running' THEN clock_timestamp() END,
+    CASE WHEN %(state)s::text = 'running' THEN clock_timestamp() END,
+    CASE WHEN %(state)s::text IN ('done', 'skipped', 'error') THEN clock_timestamp() END)
 RETURNING id
 """
 
@@ -193,7 +195,7 @@ UPDATE ranges_rangenode n SET
     leaves = n.leaves + %(leaves)s, retries = n.retries + %(retries)s, cells = %(cells)s,
     error = %(error)s, traceback = %(traceback)s, error_fingerprint = %(fingerprint)s,
     progress_at = clock_timestamp(),
-    finished_at = CASE WHEN %(state)s IN ('done', 'skipped', 'error') THEN clock_timestamp() END
+    finished_at = CASE WHEN %(state)s::text IN ('done', 'skipped', 'error') THEN clock_timestamp() END
 WHERE n.id = %(id)s
 """
 
@@ -210,8 +212,7 @@ ORDER BY n.id LIMIT 256
 # The victim learns its new end from its next commit; what it has reserved stays its own.
 STEAL = """
 WITH victim AS (
-    UPDATE ranges_rangenode n SET
-        $hi = %(at)s::$T, cells = substring(n.cells FROM 1 FOR %(keep)s)
+    UPDATE ranges_rangenode n SET $hi = %(at)s::$T
     WHERE n.id = %(victim)s AND n.state = 'running' AND n.$hi = %(hi)s::$T
         AND n.$resv <= %(at)s::$T AND %(at)s::$T < n.$hi
     RETURNING n.id, n.run_id, n.depth, n.seconds_per_row
@@ -219,8 +220,8 @@ WITH victim AS (
 INSERT INTO ranges_rangenode AS n (run_id, parent_id, kind, state, depth, $lo, $hi, $cur, $resv,
     owner_job, owner_epoch, seconds_per_row, cells, claimed_at, progress_at)
 SELECT v.run_id, v.id, 'strand', 'running', v.depth + 1, %(at)s::$T, %(hi)s::$T, %(at)s::$T,
-    %(at)s::$T, %(job)s::uuid, %(epoch)s, v.seconds_per_row, %(cells)s, clock_timestamp(),
-    clock_timestamp()
+    %(at)s::$T, %(job)s::uuid, %(epoch)s, v.seconds_per_row, %(cells)s,
+    clock_timestamp(), clock_timestamp()
 FROM victim v
 RETURNING n.id
 """
