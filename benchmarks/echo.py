@@ -24,7 +24,9 @@ def main(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("LISTEN benchmark_echo")
         print("ready", flush=True)
-        for _ in connection.notifies():
+        while True:
+            for _ in connection.notifies(stop_after=1):
+                pass  # nothing can be asked inside this loop: it holds the connection
             for (n,) in connection.execute(UNSEEN, [last], prepare=True).fetchall():
                 note(n, START)
                 last = n

@@ -16,7 +16,7 @@ _console = Console(width=None if sys.stdout.isatty() else 140)
 
 
 def say(text: str) -> None:
-    _console.print(f"[dim]{time.strftime('%H:%M:%S')}[/dim] {text}", highlight=False)
+    _console.print(f"{time.strftime('%H:%M:%S')} {text}", highlight=False, markup=False)
 
 
 def heading(report: dict[str, Any]) -> None:
