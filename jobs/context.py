@@ -156,9 +156,13 @@ class Context:
     @property
     def children(self) -> Sequence[ChildResult]:
         """What became of the jobs that an earlier WaitFor waited for; read once, when asked."""
+        self.load_children()
+        return self._children or ()
+
+    def load_children(self) -> None:
+        """Read them now; for async handlers this has been done before they start."""
         if self._children is None:
             self._children = load_children(self._job.id) if self._job.wait_count else []
-        return self._children
 
     def stop(self, reason: str) -> None:
         """Ask the handler to stop; the first reason stays."""

@@ -41,6 +41,7 @@ from jobs.insertion import (
 from jobs.models import Job
 from jobs.payloads import check_text
 from jobs.states import OnParentFailure, Status
+from jobs.telling import queues_to_wake, tell_released
 
 _FIELDS = (
     "id",
@@ -232,7 +233,7 @@ def settle_after_commit(child_ids: Sequence[str]) -> None:
         for chunk in batched(child_ids, 1_000, strict=False):
             database = DjangoDatabase(alias)
             released = edges.settle(database, chunk)
-            wake(database, {r.queue for r in released if r.event == "released" and r.is_due})
+            wake(database, queues_to_wake(released))
             tell_released(released)
 
     transaction.on_commit(settle, using=alias, robust=True)
@@ -241,18 +242,6 @@ def settle_after_commit(child_ids: Sequence[str]) -> None:
 def _enqueued() -> None:
     if after_enqueue is not None:
         after_enqueue()
-
-
-def tell_released(released: Sequence[edges.Released]) -> None:
-    """Tell, after the commit, what closing edges has freed or cancelled."""
-    for one in released:
-        events.emit(
-            f"job.{one.event}",
-            job_id=one.job_id,
-            type=one.type,
-            queue=one.queue,
-            reason=one.reason,
-        )
 
 
 def _enqueue_one(made: Draft) -> Job:

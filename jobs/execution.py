@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connections, transaction
 
 from jobs import conf
@@ -65,6 +66,8 @@ async def run_async(
     """Run an async handler on this loop. A cancelled task is the caller's doing: time-out or stop."""
     started = clock()
     try:
+        if job.wait_count and handler.wants_context:
+            await sync_to_async(context.load_children)()  # a coroutine could not read them itself
         value = await handler.function(*arguments(handler, job, context))
     except BaseException as error:  # noqa: BLE001
         return _raised(handler, job, context, error, started, clock())

@@ -27,6 +27,7 @@ from jobs.events import PUBLIC_NAMES, Event
 from jobs.insertion import wake
 from jobs.outcomes import Run, decide_lost, decide_timed_out, hand_back
 from jobs.states import Status
+from jobs.telling import queues_to_wake, tell_released
 
 log = structlog.get_logger("coppice.rescue")
 
@@ -188,20 +189,10 @@ def _tell(database: Database, worker_id: str, written: Written) -> None:
             worker_id=worker_id,
             error=ended.error[:300],
         )
-    for freed in written.released:
-        to_status = "cancelled" if freed.event == "cancelled" else "pending"
-        name = f"job.{freed.event}"
-        log.info(
-            name,
-            job_id=freed.job_id,
-            type=freed.type,
-            queue=freed.queue,
-            from_status="pending",
-            to_status=to_status,
-        )
+    tell_released(written.released)
     events.emit_many(_events(written))
     queues = {ended.job.queue for ended in written.ended if ended.status == Status.PENDING}
-    queues |= {freed.queue for freed in written.released if freed.event == "released"}
+    queues |= queues_to_wake(written.released)
     wake(database, queues)
 
 
@@ -211,9 +202,6 @@ def _events(written: Written) -> Iterator[Event]:
         facts = {"attempt": ended.number, "status": ended.status, "error": ended.error[:300]}
         for name in PUBLIC_NAMES.get(ended.event, ()):
             yield Event(name, job.id, job.type, job.queue, facts)
-    for freed in written.released:
-        for name in PUBLIC_NAMES.get(freed.event, ()):
-            yield Event(name, freed.job_id, freed.type, freed.queue, {"reason": freed.reason})
 
 
 def _say_lost(worker_id: str, name: str, reason: str) -> None:

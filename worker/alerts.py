@@ -11,6 +11,7 @@ from jobs.conf import Settings
 from jobs.database import Database
 from jobs.insertion import wake
 from jobs.states import Status
+from jobs.telling import queues_to_wake, tell_released
 from jobs.texts import fingerprint
 
 log = structlog.get_logger("coppice.alerts")
@@ -163,12 +164,8 @@ def dead_letter_unknown(database: Database, queue: str, type: str, after: float)
         )
         for name in events.PUBLIC_NAMES["dead_lettered"]:
             events.emit(name, job_id=id, type=type, queue=queue, error=error, status="failed")
-    for freed in released:
-        for name in events.PUBLIC_NAMES[freed.event]:
-            events.emit(
-                name, job_id=freed.job_id, type=freed.type, queue=freed.queue, reason=freed.reason
-            )
-    wake(database, {freed.queue for freed in released if freed.event == "released"})
+    tell_released(released)
+    wake(database, queues_to_wake(released))
     return len(dead)
 
 

@@ -24,11 +24,11 @@ from jobs.complete import LOG_LINES, PROGRESS, Ended, Written, complete
 from jobs.context import Line
 from jobs.database import DirectDatabase, is_away, is_transient
 from jobs.endings import Ending, Success
-from jobs.enqueueing import tell_released
 from jobs.errors import InvalidInput
 from jobs.insertion import wake
 from jobs.outcomes import Run, decide_raise, unstorable
 from jobs.registry import find
+from jobs.telling import queues_to_wake, tell_released
 from worker.journal import Journal
 from worker.outage import Outages
 from worker.places import Places
@@ -207,7 +207,7 @@ class Completer:
             self._on_room()  # children that were just made may be due here
         if released:
             tell_released(released)
-            wake(self._database, {r.queue for r in released if r.event == "released" and r.is_due})
+            wake(self._database, queues_to_wake(released))
             self._on_room()
 
     def _tell(self, written: Written) -> None:

@@ -19,6 +19,7 @@ from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo
 from jobs.insertion import wake
 from jobs.rescue import find_orphans, rescue_orphans
+from jobs.telling import queues_to_wake, tell_released
 from worker.alerts import DeadLetters, OverdueSchedules, UnknownTypes
 from worker.observation import OrphanWatch
 from worker.outage import Outages, database_is_away
@@ -127,7 +128,8 @@ class Leader:
 
     def settle(self) -> bool:
         released = edges.settle_leftovers(self.database, SETTLE_AT_ONCE)
-        wake(self.database, {each.queue for each in released if each.event == "released"})
+        tell_released(released)
+        wake(self.database, queues_to_wake(released))
         return len(released) >= SETTLE_AT_ONCE
 
     def fold(self) -> bool:

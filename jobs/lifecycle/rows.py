@@ -18,6 +18,7 @@ from jobs import edges, events
 from jobs.database import DjangoDatabase, is_transient
 from jobs.errors import Conflict, NotFound
 from jobs.insertion import wake
+from jobs.telling import tell_released
 from jobs.texts import clean
 
 REASON_LENGTH = 1_000
@@ -120,23 +121,7 @@ class Act:
         for one in released:
             if one.event == "released" and one.is_due:
                 self.wake.add(one.queue)
-            events.emit_on_commit(
-                f"job.{one.event}",
-                job_id=one.job_id,
-                type=one.type,
-                queue=one.queue,
-                reason=one.reason,
-            )
-            self.after(
-                partial(
-                    _log.info,
-                    one.event,
-                    job_id=one.job_id,
-                    type=one.type,
-                    queue=one.queue,
-                    reason=one.reason,
-                )
-            )
+        self.after(partial(tell_released, released))
         return [one.job_id for one in released if one.event == "cancelled"]
 
     def _sentence(self, message: str) -> str:
@@ -207,4 +192,4 @@ def standing(row: Row) -> str:
 
 def _write_lines(event: str, rows: Sequence[Row], facts: dict[str, Any]) -> None:
     for row in rows:
-        _log.info(event, job_id=row.id, type=row.type, queue=row.queue, **facts)
+        _log.info(f"job.{event}", job_id=row.id, type=row.type, queue=row.queue, **facts)

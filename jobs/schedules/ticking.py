@@ -169,7 +169,7 @@ def announce(database: Database, fired: Sequence[Fired]) -> None:
             slot=slot,
         )
         _log.info(
-            "job created", job_id=job.id, type=job.type, schedule_id=job.schedule_id, slot=slot
+            "job.created", job_id=job.id, type=job.type, schedule_id=job.schedule_id, slot=slot
         )
     wake(database, {job.queue for job in fired})
 
@@ -271,7 +271,7 @@ def _described(error: Exception) -> str:
 
 def _cannot_fire(schedule_id: str, error: Exception) -> None:
     # Not its text, which may quote a value of the payload; `last_error` has it.
-    _log.warning("schedule cannot fire", schedule_id=schedule_id, error=type(error).__name__)
+    _log.warning("schedule.cannot_fire", schedule_id=schedule_id, error=type(error).__name__)
 
 
 def _columns(plans: dict[str, Plan], fired: Sequence[Fired]) -> list[dict[str, Any]]:
@@ -308,7 +308,7 @@ def _report(database: Database, locked: Sequence[Due], plans: dict[str, Plan]) -
             }
             # Overlap is what was asked for; the other reasons are not.
             log = _log.info if plan.missed == plan.overlapped else _log.warning
-            log("slots missed", **facts)
+            log("schedule.missed", **facts)
             emit("schedule.missed", type=due.type, queue=due.queue, **facts)
 
 

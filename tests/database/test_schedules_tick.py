@@ -498,7 +498,7 @@ def test_no_value_of_a_payload_gets_into_the_log(caplog: pytest.LogCaptureFixtur
             tick(NOON)
     finally:
         registry.remove("choosy")
-    assert caplog.text.count("schedule cannot fire") >= 2
+    assert caplog.text.count("schedule.cannot_fire") >= 2
     assert "secret" not in caplog.text
 
 
