@@ -77,6 +77,8 @@ class Settings:
     """The most events that wait for Redis in one process; more are dropped and counted."""
 
 
+MOST_ATTEMPTS = 1_000
+
 _MINIMUM: dict[str, float] = {
     "max_attempts": 1,
     "timeout_seconds": 0,
@@ -153,6 +155,10 @@ def _problems(settings: Settings) -> list[str]:
         for name, least in _MINIMUM.items()
         if getattr(settings, name) < least
     ]
+    if settings.max_attempts > MOST_ATTEMPTS:
+        problems.append(
+            f"COPPICE_MAX_ATTEMPTS={settings.max_attempts} must be at most {MOST_ATTEMPTS:,}"
+        )
     for name in ("dead_after_seconds", "lock_free_seconds"):
         # A beat that comes late once, or is lost once, must not look like death.
         needed = settings.beat_seconds * (3 if name == "dead_after_seconds" else 1)
