@@ -8,7 +8,7 @@ been written at one level. Bounds, comparisons and ORDER BY use one collation fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import EmptyResultSet, FieldDoesNotExist, FieldError, FullResultSet
@@ -23,7 +23,6 @@ from ranges.axes import Axis, DataAxis, DateTimeAxis, axis_for_field
 from ranges.positions import Position
 from ranges.sources import ProbeTimeout
 
-type Nulls = Literal["refuse", "skip"]
 type Statement = tuple[str, tuple[Any, ...]]
 
 KEY = "range_key"
@@ -40,7 +39,7 @@ class Keyed:
     def __init__(
         self, over: Any, *, key: str = "pk", todo: Q | None = None, axis: Axis[Any] | None = None
     ) -> None:
-        rows = over if isinstance(over, QuerySet) else over.all()
+        rows: Any = over if isinstance(over, QuerySet) else over.all()
         self.todo = todo
         self.model: type[models.Model] = rows.model
         self.field = key_field(self.model, key)
@@ -53,7 +52,7 @@ class Keyed:
         if isinstance(self.axis, DateTimeAxis) and not settings.USE_TZ:
             raise InvalidInput("a datetime key needs USE_TZ = True", field="key")
         # What the range writes is read back in the same transaction: the writer's database.
-        self.alias: str = rows._db or router.db_for_write(self.model)  # noqa: SLF001
+        self.alias: str = rows._db or router.db_for_write(rows.model)  # noqa: SLF001
         self.over: QuerySet[Any] = _plain(rows.using(self.alias))
         self.is_unique = bool(self.field.unique) and not self.field.null
         if todo is not None:
@@ -79,13 +78,12 @@ class Keyed:
         return self.axis.encode(value) if self.axis.is_ordinal else str(value)
 
     def bounds(self, lo: Position, hi: Position) -> tuple[Any, Any]:
-        """Both as keys; the second is None when nothing can lie behind it."""
+        """Both as keys. None: the place past the last key of the type."""
         if self.axis.is_ordinal:
             assert isinstance(lo, int)
             assert isinstance(hi, int)
             # The place past the last key of a type has no name; a cursor may stand there.
-            end = self.axis.decode_end(lo)
-            return end, self.axis.decode_end(hi)
+            return self.axis.decode_end(lo), self.axis.decode_end(hi)
         return lo, hi
 
     def queryset(self, lo: Position, hi: Position, *, todo: bool) -> QuerySet[Any]:
@@ -125,11 +123,12 @@ class Keyed:
         if rows is None or start is None:
             return None
         sql, params = rows
-        cast = self.axis.sql_type
-        sql = f"SELECT key FROM ({sql}) walked(key) WHERE key >= %s::{cast}"
+        # Not `%s::bigint`: of the least one the minus sign would come after the cast.
+        bound = f"CAST(%s AS {self.axis.sql_type})"
+        sql = f"SELECT key FROM ({sql}) walked(key) WHERE key >= {bound}"
         if end is None:
             return sql, (*params, start)
-        return f"{sql} AND key < %s::{cast}", (*params, start, end)
+        return f"{sql} AND key < {bound}", (*params, start, end)
 
     def ask(
         self,

@@ -20,7 +20,7 @@ from django.db.models import Q, QuerySet
 
 from jobs.errors import InvalidInput
 from ranges.axes import Axis
-from ranges.keyed import WALK, Keyed, Nulls, Statement
+from ranges.keyed import WALK, Keyed, Statement
 from ranges.positions import Position, before
 from ranges.sources import Found, PlainSource, ProbeTimeout
 from ranges.statistics import known_keys, sampled_keys
@@ -35,13 +35,14 @@ MARKS = 8
 """So many sampled keys a part make a cut good enough."""
 NULLS_SEEN = 1_000
 
-# The number of rows, the first, the middle one, and the first that is greater than the first.
-# The limit is one more than EXACT_ROWS, so that "more" can be told from "just so many".
+# The number of rows, the first key, the middle one, and the least that is greater than the first.
 MIDDLE = """
-WITH few AS MATERIALIZED ({walk} ORDER BY key LIMIT {limit})
-SELECT count(*), min(key), (SELECT key FROM few ORDER BY key OFFSET (SELECT count(*) / 2 FROM few)
-    LIMIT 1), (SELECT min(key) FROM few WHERE key > (SELECT min(key) FROM few))
-FROM few
+WITH few AS MATERIALIZED ({walk} ORDER BY key LIMIT {limit}),
+    first AS (SELECT key FROM few ORDER BY key LIMIT 1)
+SELECT (SELECT count(*) FROM few),
+    (SELECT key FROM first),
+    (SELECT key FROM few ORDER BY key LIMIT 1 OFFSET (SELECT count(*) / 2 FROM few)),
+    (SELECT few.key FROM few, first WHERE few.key > first.key ORDER BY few.key LIMIT 1)
 """
 
 
@@ -56,7 +57,7 @@ class QuerySource:
         *,
         key: str = "pk",
         todo: Q | None = None,
-        nulls: Nulls = "refuse",
+        nulls: str = "refuse",
         probing: Probing | None = None,
         axis: Axis[Any] | None = None,
     ) -> None:
