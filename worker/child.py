@@ -69,6 +69,7 @@ class Child:
         self._drained = Event()
         self._draining = False
         self._forced = False
+        self._given_up = 0
         self._said_idle = False
         self._unread = b""
         self._stdin = sys.stdin.fileno()
@@ -148,6 +149,7 @@ class Child:
 
     def _replace_me(self) -> None:
         """A handler would not stop: finish the others, while another process takes the work."""
+        self._given_up += 1  # and its slot with it
         self._report("replace me")
         self._drain()
 
@@ -171,7 +173,12 @@ class Child:
 
     def _is_empty(self) -> bool:
         """Nothing runs here any more but what was given up."""
-        running = [seat for seat in self._parts.seats.taken() if not seat.abandoned]
+        if self._forced:
+            running = any(not seat.abandoned for seat in self._parts.seats.taken())
+        else:
+            # Not by the seats: a job that was just taken has none yet, and one that has just left
+            # it may not have handed over its outcome.
+            running = self._parts.stock.active > self._given_up
         if not self._forced and not running:
             # A claim that was under way when the drain began may have come in since.
             self._hand_back_unstarted()

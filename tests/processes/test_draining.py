@@ -1,0 +1,57 @@
+"""A worker that is told to stop while jobs flow: what runs is finished, once, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.processes.harness import World
+from tests.processes.running import eventually, runworker
+
+
+@pytest.mark.parametrize(
+    ("type", "amount"),
+    [("prove.effect", 4_000), ("prove.query_async", 1_200), ("prove.atomic", 2_000)],
+)
+def test_workers_that_are_replaced_all_the_time_run_each_job_exactly_once(
+    world: World, type: str, amount: int
+) -> None:
+    rounds = 4
+    for stop in range(1, rounds + 1):
+        world.enqueue_all(type, amount // rounds)
+        with runworker(world.url, "--concurrency", "16") as worker:
+            worker.wait_for("worker.ready")
+            eventually(
+                lambda stop=stop: finished(world) > stop * amount // 20,  # type: ignore[misc]
+                f"{stop * amount // 20} are done",
+            )
+            assert worker.stop() == 0
+            assert not worker.logged("job.lost")
+    with runworker(world.url, "--burst") as worker:
+        assert worker.ended(60) == 0
+
+    assert world.counts() == {"completed": amount}
+    assert set(world.outcomes()) <= {"succeeded", "handed_back"}
+    assert world.outcomes()["succeeded"] == amount
+    assert set(world.rows("SELECT state FROM jobs_worker")) == {("stopped",)}
+    if type != "prove.query_async":
+        assert world.one("SELECT count(*) FROM effect") == amount
+    world.history_is_consistent()
+
+
+def finished(world: World) -> int:
+    return int(world.one("SELECT count(*) FROM jobs_job WHERE status = 'completed'"))
+
+
+def test_after_the_signal_no_new_job_starts(world: World) -> None:
+    with runworker(world.url, "--concurrency", "2") as worker:
+        worker.wait_for("worker.ready")
+        [long] = world.enqueue_all("prove.effect", 1, payload={"seconds": 2})
+        eventually(lambda: world.effects(long) == 1, "it runs")
+        worker.signal(15)
+        worker.wait_for("worker.draining")
+        later = world.enqueue_all("prove.effect", 5)
+
+        assert worker.ended() == 0
+    assert world.status(long) == "completed"
+    assert {world.status(job) for job in later} == {"pending"}
+    assert world.effect_count() == 1
