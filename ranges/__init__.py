@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ranges.declaring import LeafRange as LeafRange
     from ranges.declaring import RangeJob as RangeJob
     from ranges.memory import MemoryRun as MemoryRun
-    from ranges.memory import Statistics as Statistics
+    from ranges.reports import Statistics as Statistics
     from ranges.retrying import RetryPolicy as RetryPolicy
     from ranges.retrying import exponential as exponential
     from ranges.retrying import fixed as fixed
@@ -53,7 +53,7 @@ _HOMES = {
     "RetryPolicy": "ranges.retrying",
     "Source": "ranges.sources",
     "Span": "ranges.axes",
-    "Statistics": "ranges.memory",
+    "Statistics": "ranges.reports",
     "TextRange": "ranges.axes",
     "UUIDRange": "ranges.axes",
     "exponential": "ranges.retrying",

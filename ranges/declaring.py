@@ -30,9 +30,10 @@ from ranges.walking import Walker
 
 if TYPE_CHECKING:
     from ranges.axes.base import Axis
-    from ranges.memory import MemoryRun, Statistics
+    from ranges.memory import MemoryRun
     from ranges.models import RangeRun
     from ranges.planning import Plan
+    from ranges.reports import Statistics
 
 
 class LeafRange:

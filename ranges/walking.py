@@ -86,6 +86,13 @@ class Walker:
             return Step(None, hi) if found is None else Step(*found)
         return self._between_blocks(cur, hi, self._pruner)
 
+    @property
+    def has_tally(self) -> bool:
+        """Whether there is anything to take. Next to free."""
+        if self._probe_timeouts:
+            return True
+        return self._pruner is not None and self._pruner.doubts.questions > 0
+
     def take_tally(self) -> Tally:
         tally = Tally(probe_timeouts=self._probe_timeouts)
         self._probe_timeouts = 0
