@@ -20,7 +20,6 @@ from jobs.listing import Filters, page, queryset
 from jobs.states import State, Status
 from jobs.stats import stats
 
-PROCESSES = 2
 CHUNK = 500_000
 
 # Ended within the last days, so that retention lets them be; a hundredth each cancelled and dead.
@@ -129,7 +128,9 @@ def _drain(database: Database, size: Size, found: _Found) -> None:
         "SELECT id::text FROM jobs_job WHERE status = 'pending' ORDER BY jobs_job.id LIMIT 1"
     )
     load = Load(first_id=first, count=size.pending)
-    found.rates.append(drain(database, load, processes=PROCESSES, at_least=size.drained).per_second)
+    found.rates.append(
+        drain(database, load, processes=database.stage.processes, at_least=size.drained).per_second
+    )
 
 
 def _look(database: Database, size: Size, found: _Found) -> None:

@@ -12,7 +12,6 @@ from benchmarks.stage import Database, Scale, Stage
 from jobs import lifecycle
 
 SIZES = {Scale.FULL: (150_000, 15_000), Scale.QUICK: (30_000, 3_000), Scale.SMOKE: (400, 60)}
-PROCESSES = 2
 FLOOR_CONNECTIONS = 2
 ATOMIC_CONNECTIONS = 32
 """As many as two processes have slots."""
@@ -56,7 +55,7 @@ def _figure(
 def _worker(stage: Stage, type: str, count: int, log_level: str = "WARNING") -> float:
     with stage.database() as database:
         load = fill(database, type, numbered(count))
-        result = drain(database, load, processes=PROCESSES, log_level=log_level)
+        result = drain(database, load, processes=stage.processes, log_level=log_level)
         _check(database, load)
         return result.per_second
 

@@ -18,7 +18,7 @@ from jobs import lifecycle
 
 OUTAGE_SECONDS = {Scale.FULL: 30.0, Scale.QUICK: 8.0, Scale.SMOKE: 1.0}
 COUNTS = {Scale.FULL: 12_000, Scale.QUICK: 6_000, Scale.SMOKE: 300}
-PROCESSES = 4
+PROCESSES = {Scale.FULL: 4, Scale.QUICK: 4, Scale.SMOKE: 2}
 SLOTS = 8
 SECONDS = 0.05
 STOP_AT = 0.3
@@ -49,7 +49,9 @@ def _outage(stage: Stage, count: int, seconds: float) -> dict[str, float]:
     path = stage.file("outage")
     with stage.database() as database:
         fill(database, "watched_sleep", numbered(count, seconds=SECONDS))
-        with database.workers(processes=PROCESSES, concurrency=SLOTS, records=path) as worker:
+        with database.workers(
+            processes=PROCESSES[stage.scale], concurrency=SLOTS, records=path
+        ) as worker:
             lifecycle.resume_queue(QUEUE)
             wait_until(
                 lambda: len(records.read(path).starts) >= STOP_AT * count, "many have started", 60

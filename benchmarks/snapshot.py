@@ -17,7 +17,6 @@ from benchmarks.looks import first_look_ms
 from benchmarks.stage import Database, Scale, Stage, wait_until
 from jobs import enqueue_many
 
-PROCESSES = 2
 BATCH_SECONDS = 0.1
 
 
@@ -76,14 +75,14 @@ def _drain(database: Database, count: int, rates: list[float], looks: list[float
     database.rows("UPDATE jobs_queue SET paused = false")
     looks.append(first_look_ms(database, "noop"))
     database.rows("UPDATE jobs_queue SET paused = true")
-    rates.append(drain(database, load, processes=PROCESSES).per_second)
+    rates.append(drain(database, load, processes=database.stage.processes).per_second)
 
 
 def _flow(database: Database, size: Size) -> None:
     """Enqueue jobs steadily while workers complete them."""
     batch = int(size.flow_per_second * BATCH_SECONDS)
     made = 0
-    with database.workers(processes=PROCESSES):
+    with database.workers(processes=database.stage.processes):
         ends_at = time.monotonic() + size.held_seconds
         while (now := time.monotonic()) < ends_at:
             made += len(enqueue_many("noop", numbered(batch)))

@@ -223,6 +223,11 @@ class Stage:
             PATH_VARIABLE: str(records or ""),
         }
 
+    @property
+    def processes(self) -> int:
+        """Of a worker that is to use the machine; starting one is most of a smoke test's time."""
+        return 1 if self.scale is Scale.SMOKE else 2
+
     def file(self, name: str) -> Path:
         """A path for records or the like; the file does not exist."""
         path = self.folder / name
@@ -258,7 +263,9 @@ def set_up(
     place = Place(home=folder / "server")
     place.make_account()
     place.make_base()
-    server = Postgres(place=place, programs=embedded_programs())
+    # Without durability only where the figures mean nothing.
+    fast = scale is Scale.SMOKE
+    server = Postgres(place=place, programs=embedded_programs(), fast=fast)
     stage = Stage(folder=folder, server=server, scale=scale, repeat=repeat, kills=kills, say=say)
     try:
         server.start()
