@@ -7,7 +7,7 @@ whatever the collation of the user's table.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from django.db import models
 from django.db.models import F, Q
@@ -15,6 +15,9 @@ from django.db.models.functions import Now
 
 from jobs.ids import new_uuid
 from ranges.states import FailureState, NodeKind, NodeState, RunStatus
+
+if TYPE_CHECKING:
+    from ranges.proof import Verdict
 
 
 def _position(**options: Any) -> Any:
@@ -57,7 +60,9 @@ class RangeRun(models.Model):
     leaf = models.JSONField(default=dict, help_text="Leaf sizes, in rows or width, and seconds.")
     max_depth = models.IntegerField(null=True, blank=True)
     max_attempts = models.IntegerField(default=3)
-    failure_threshold = models.FloatField(default=5.0, help_text="Per cent of attempted items.")
+    failure_threshold = models.FloatField(
+        null=True, blank=True, default=5.0, help_text="Per cent of attempted items; NULL: none."
+    )
     atomic = models.BooleanField(default=True)
 
     probing = models.CharField(
@@ -102,6 +107,78 @@ class RangeRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.id}"
+
+    # What may be done to it. Each brings this instance up to date.
+
+    def start(self, *, by: str = "") -> Self:
+        from ranges import lifecycle
+
+        lifecycle.start(self, by=by)
+        return self
+
+    def pause(self, *, reason: str = "", by: str = "") -> Self:
+        from ranges import lifecycle
+
+        lifecycle.pause(self, reason=reason, by=by)
+        return self
+
+    def resume(self, *, by: str = "") -> Self:
+        from ranges import lifecycle
+
+        lifecycle.resume(self, by=by)
+        return self
+
+    def cancel(self, *, reason: str = "", by: str = "") -> Self:
+        from ranges import lifecycle
+
+        lifecycle.cancel(self, reason=reason, by=by)
+        return self
+
+    def retune(self, *, concurrency: int, by: str = "") -> Self:
+        from ranges import lifecycle
+
+        lifecycle.retune(self, concurrency=concurrency, by=by)
+        return self
+
+    def retry_failed(self, *, by: str = "") -> int:
+        from ranges import lifecycle
+
+        return lifecycle.retry_failed(self, by=by)
+
+    def waive(self, failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFailure:
+        from ranges import lifecycle
+
+        waived = lifecycle.waive(failure, reason, by=by)
+        self.refresh_from_db()
+        return waived
+
+    # What there is to be known about it.
+
+    def verify(self) -> Verdict:
+        from ranges.proof import verify
+
+        return verify(self)
+
+    def assert_complete(self) -> Verdict:
+        from ranges.loading import load
+        from ranges.proof import assert_complete
+
+        return assert_complete(self, load(self).source)
+
+    def progress(self) -> Any:
+        from ranges.progress import progress
+
+        return progress(self)
+
+    def tree(self, *, depth: int = 4) -> Any:
+        from ranges.drawing import tree
+
+        return tree(self, depth)
+
+    def coverage(self, **options: Any) -> Any:
+        from ranges.drawing import coverage
+
+        return coverage(self, **options)
 
 
 class RangeNode(models.Model):

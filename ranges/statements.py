@@ -47,7 +47,7 @@ _STRUCK = """
 n.$resv > n.$cur AND (n.live OR EXISTS (
     SELECT FROM jobs_attempt a
     WHERE a.job_id = n.owner_job AND a.lease_epoch = n.owner_epoch
-        AND a.outcome IN ('lost', 'timed_out')
+        AND a.outcome IN ('lost', 'timed_out', 'failed')
 ))
 """
 

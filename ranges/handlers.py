@@ -1,0 +1,44 @@
+"""The two job types of the range engine."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from jobs import conf
+from jobs.answers import Snooze
+from jobs.context import Context
+from jobs.registry import handler
+from jobs.retry import Backoff
+from ranges.lifecycle import ATTEMPTS, LANE_TYPE, RUN_TYPE
+from ranges.states import RunStatus
+
+LONGEST = timedelta(days=31)
+"""A time-out would strike whatever leaf is at work; leaves have a hard time-out of their own."""
+
+
+@handler(RUN_TYPE, max_attempts=ATTEMPTS, timeout=LONGEST, backoff=Backoff.fixed(2), atomic=True)
+def drive(payload: dict[str, Any], context: Context) -> Any:
+    from ranges.running import step
+
+    return step(payload, context)
+
+
+@handler(LANE_TYPE, max_attempts=ATTEMPTS, timeout=LONGEST, backoff=Backoff.fixed(2))
+def work_lane(payload: dict[str, Any], context: Context) -> Snooze | None:
+    from ranges import lifecycle
+    from ranges.lane import Lane
+    from ranges.loading import Halted, load
+    from ranges.models import RangeRun
+
+    run = RangeRun.objects.using(conf.get().database).filter(id=UUID(str(payload["run"]))).first()
+    index = int(payload["index"])
+    if run is None or run.status != RunStatus.RUNNING or index >= run.concurrency:
+        return None
+    try:
+        loaded = load(run)
+    except Halted as error:
+        lifecycle.halt(run.id, str(error))
+        return None
+    return Lane(loaded, context, index).work()

@@ -1,0 +1,91 @@
+"""A run together with the code that it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jobs import conf
+from jobs.errors import CoppiceError
+from ranges import declaring
+from ranges.cells import Cells
+from ranges.declaring import Options, RangeJob
+from ranges.models import RangeRun
+from ranges.positions import Position, key_at
+from ranges.proof import bounds_of
+from ranges.sizing import Leaf
+from ranges.sources import Source
+
+
+class Halted(CoppiceError):
+    """The run cannot go on: its code is missing, or no longer fits what was stored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    run: RangeRun
+    job: RangeJob
+    options: Options
+    source: Source
+
+    @property
+    def run_id(self) -> str:
+        return str(self.run.id)
+
+    @property
+    def bounds(self) -> tuple[Position, Position]:
+        lo, hi = bounds_of(self.run)
+        assert lo is not None
+        assert hi is not None
+        return lo, hi
+
+    @property
+    def is_blind(self) -> bool:
+        """Finished work is not looked for: each leaf filters for itself."""
+        return self.run.probing == "filter"
+
+    def cells(self) -> Cells:
+        return Cells(self.source.axis, *self.bounds)
+
+    def key_json(self, position: Position) -> str:
+        """A key as failures store it."""
+        axis = self.source.axis
+        return str(axis.to_json(key_at(axis, position)))
+
+
+def load(run: RangeRun) -> Loaded:
+    """Find the code of a run. Raises Halted with the reason for whoever looks at the run."""
+    job_class = declaring.find(run.name)
+    if job_class is None:
+        raise Halted(f"no range job is called {run.name!r} in this worker's code")
+    try:
+        job = job_class()
+        options = stored_options(job_class, run)
+        source = job.source(options)
+        if run.planned and source.axis.is_ordinal == (run.lo_key is not None):
+            raise Halted(f"{run.name} has keys of another type than when the run was made")
+    except Halted:
+        raise
+    except Exception as error:
+        raise Halted(f"{run.name} cannot be loaded: {type(error).__name__}: {error}") from error
+    if run.probing in ("witness", "filter") and hasattr(source, "probing"):
+        source.probing = run.probing
+    return Loaded(run=run, job=job, options=options, source=source)
+
+
+def stored_options(job_class: type[RangeJob], run: RangeRun) -> Options:
+    """The options that the run was made with; what it does not store is the class's."""
+    return job_class.options(
+        leaf=Leaf.from_json(run.leaf),
+        concurrency=run.concurrency,
+        failure_threshold=run.failure_threshold,
+        max_depth=run.max_depth,
+        atomic=run.atomic,
+        retry=replace(job_class.retry, max_attempts=run.max_attempts),
+    )
+
+
+def work_alias(source: Source) -> str:
+    """The database that holds the rows of a run."""
+    alias: Any = getattr(source, "alias", None)
+    return alias or conf.get().database
