@@ -20,21 +20,20 @@ from benchmarks.figures import Figure, Goal, percentile
 from benchmarks.stage import CHECKOUT, Database, Scale, Stage, wait_until
 from jobs import enqueue
 
-TIMES = {Scale.FULL: 200, Scale.QUICK: 100, Scale.SMOKE: 10}
+TIMES = {Scale.FULL: 200, Scale.QUICK: 100, Scale.SMOKE: 5}
 EVERY_SECONDS = 0.05
-WARM_UP = 20
+WARM_UP = {Scale.FULL: 20, Scale.QUICK: 20, Scale.SMOKE: 2}
 """Jobs before those that count: statements are prepared, threads are there."""
 PERCENTS = (50, 95, 99)
 GOALS = {50: Goal(at_most=2.5), 99: Goal(at_most=4.0)}
 
 
 def measure(stage: Stage) -> list[Figure]:
-    times = TIMES[stage.scale]
     ours: list[list[float]] = []
     bare: list[list[float]] = []
     for _ in range(stage.repeat):
-        bare.append(_bare(stage, times))
-        ours.append(_worker(stage, times))
+        bare.append(_bare(stage))
+        ours.append(_worker(stage))
     figures = []
     for percent in PERCENTS:
         beside = f"bare NOTIFY and SELECT, p{percent}"
@@ -51,18 +50,18 @@ def measure(stage: Stage) -> list[Figure]:
     return figures
 
 
-def _worker(stage: Stage, times: int) -> list[float]:
+def _worker(stage: Stage) -> list[float]:
     path = stage.file("latency")
     with stage.database() as database, database.workers(records=path):
-        return _send(times, path, lambda n: enqueue("watched", {"n": n}))
+        return _send(stage, path, lambda n: enqueue("watched", {"n": n}))
 
 
-def _bare(stage: Stage, times: int) -> list[float]:
+def _bare(stage: Stage) -> list[float]:
     path = stage.file("latency")
     with stage.database() as database:
         database.rows(echo.TABLE)
         with _listening(stage, database, path), psycopg.Cursor(database.connection) as cursor:
-            return _send(times, path, lambda n: cursor.execute(echo.SEND, [n], prepare=True))
+            return _send(stage, path, lambda n: cursor.execute(echo.SEND, [n], prepare=True))
 
 
 @contextmanager
@@ -81,13 +80,14 @@ def _listening(stage: Stage, database: Database, path: Path) -> Iterator[None]:
             process.kill()
 
 
-def _send(times: int, path: Path, send: Callable[[int], object]) -> list[float]:
+def _send(stage: Stage, path: Path, send: Callable[[int], object]) -> list[float]:
     """Milliseconds from before each call to the note of its arrival."""
+    first = WARM_UP[stage.scale]
     sent = []
-    for n in range(WARM_UP + times):
+    for n in range(first + TIMES[stage.scale]):
         sent.append(time.monotonic())
         send(n)
         time.sleep(max(0.0, sent[-1] + EVERY_SECONDS - time.monotonic()))
     wait_until(lambda: len(records.read(path).starts) == len(sent), "all have arrived", 30)
     starts = records.read(path).starts
-    return [(starts[n][0] - sent[n]) * 1000 for n in range(WARM_UP, len(sent))]
+    return [(starts[n][0] - sent[n]) * 1000 for n in range(first, len(sent))]

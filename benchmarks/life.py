@@ -5,6 +5,8 @@ Two worker processes beside the same statements and tables without Python (`floo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from benchmarks import floor
 from benchmarks.draining import QUEUE, Load, drain, drained, fill, numbered
 from benchmarks.figures import Figure, Goal
@@ -19,37 +21,35 @@ ATOMIC_CONNECTIONS = 32
 
 def measure(stage: Stage) -> list[Figure]:
     plain, atomic = SIZES[stage.scale]
-    rates: dict[str, list[float]] = {
-        "worker": [],
-        "worker, a log line per start and end": [],
-        "floor": [],
-        "atomic, worker": [],
-        "atomic, floor": [],
+    ways: dict[str, Callable[[], float]] = {
+        "floor": lambda: _floor(stage, "noop", plain, connections=FLOOR_CONNECTIONS),
+        "worker": lambda: _worker(stage, "noop", plain),
+        "worker, two log lines a job": lambda: _worker(stage, "noop", plain, log_level="INFO"),
+        "atomic, floor": lambda: _floor(
+            stage, "noop_atomic", atomic, connections=ATOMIC_CONNECTIONS, limit=16, size=1
+        ),
+        "atomic, worker": lambda: _worker(stage, "noop_atomic", atomic),
     }
+    rates: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(stage.repeat):
-        rates["floor"].append(_floor(stage, "noop", plain, connections=FLOOR_CONNECTIONS))
-        rates["worker"].append(_worker(stage, "noop", plain))
-        rates["worker, a log line per start and end"].append(
-            _worker(stage, "noop", plain, log_level="INFO")
-        )
-        rates["atomic, floor"].append(
-            _floor(stage, "noop_atomic", atomic, connections=ATOMIC_CONNECTIONS, limit=16, size=1)
-        )
-        rates["atomic, worker"].append(_worker(stage, "noop_atomic", atomic))
-    half = Goal(at_least=0.5, of_ratio=True)
+        for name, way in ways.items():
+            rates[name].append(way())
+    beside = {
+        "worker": "floor",
+        "worker, two log lines a job": "worker",
+        "atomic, worker": "atomic, floor",
+    }
+    goals = {"worker": Goal(at_least=0.5, of_ratio=True)}
     return [
-        _figure("floor", rates),
-        _figure("worker", rates, beside="floor", goal=half),
-        _figure("worker, a log line per start and end", rates, beside="worker"),
-        _figure("atomic, floor", rates),
-        _figure("atomic, worker", rates, beside="atomic, floor"),
+        Figure(
+            name=name,
+            unit="jobs/s",
+            samples=samples,
+            beside=beside.get(name, ""),
+            goal=goals.get(name),
+        )
+        for name, samples in rates.items()
     ]
-
-
-def _figure(
-    name: str, rates: dict[str, list[float]], beside: str = "", goal: Goal | None = None
-) -> Figure:
-    return Figure(name=name, unit="jobs/s", samples=rates[name], beside=beside, goal=goal)
 
 
 def _worker(stage: Stage, type: str, count: int, log_level: str = "WARNING") -> float:

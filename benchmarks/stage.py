@@ -181,7 +181,7 @@ class Database:
                 )
             )
 
-        wait_until(ready, "the workers are ready", READY_SECONDS)
+        wait_until(ready, "the workers are ready", READY_SECONDS, every=0.05)
 
 
 @dataclass(kw_only=True)
