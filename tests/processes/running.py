@@ -158,6 +158,9 @@ def run(command: Sequence[str], url: str, **variables: str) -> Iterator[Running]
     follower.start()
     try:
         yield running
+    except BaseException:
+        print(*command, running.messages()[-50:], *running.other_output[-50:], sep="\n")
+        raise
     finally:
         if process.poll() is None:
             process.kill()
