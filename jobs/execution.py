@@ -114,11 +114,10 @@ def after_handler() -> None:
     """What Django does after a request: give up connections that the server has closed."""
     for wrapper in connections.all(initialized_only=True):
         if wrapper.in_atomic_block or wrapper.needs_rollback:
-            # The handler left a transaction open; nothing of it may reach the next job.
+            # The handler left a transaction open; nothing of it may reach the next job. Inside an
+            # atomic block Django would keep the closed connection and fail ever after.
+            wrapper.in_atomic_block = wrapper.closed_in_transaction = False
             wrapper.close()
-            wrapper.in_atomic_block = False
-            wrapper.needs_rollback = False
-            wrapper.savepoint_ids = []
     close_old_connections()
 
 

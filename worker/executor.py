@@ -18,7 +18,7 @@ from jobs.claimed import Claimed
 from jobs.complete import Written
 from jobs.context import Context, Desk
 from jobs.endings import Ending, Success
-from jobs.outcomes import Run, decide_timed_out, hand_back
+from jobs.outcomes import Run, decide_raise, decide_timed_out, hand_back
 from jobs.registry import Handler
 from worker.completer import Committed, Completer
 from worker.coroutines import Loop
@@ -103,6 +103,8 @@ class Executor:
         except JobTimeout:
             # The stop came between the handler's return and here.
             outcome = self._timed_out(seat, handler, job)
+        except BaseException as error:  # noqa: BLE001 - no process can be forked, say
+            outcome = decide_raise(job, error, self._run_of(seat, job), handler)
         while not self._risen(seat):
             pass
         return None if seat.abandoned else outcome
@@ -118,8 +120,11 @@ class Executor:
         return True
 
     def _timed_out(self, seat: Seat, handler: Handler, job: Claimed) -> Ending:
-        run = Run(wait=max(0.0, seat.started - job.received), run=time.monotonic() - seat.started)
-        return decide_timed_out(job, seat.timeout, run, handler)
+        return decide_timed_out(job, seat.timeout, self._run_of(seat, job), handler)
+
+    def _run_of(self, seat: Seat, job: Claimed) -> Run:
+        wait = max(0.0, seat.started - job.received)
+        return Run(wait=wait, run=time.monotonic() - seat.started)
 
 
 def outcome_seconds(outcome: Success | Ending | Committed) -> float:
