@@ -7,6 +7,7 @@ been written at one level. Bounds, comparisons and ORDER BY use one collation fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,11 @@ type Statement = tuple[str, tuple[Any, ...]]
 
 KEY = "range_key"
 QUERY_CANCELLED = "57014"
+
+# What has another answer at another moment cannot be the condition of an index.
+_MOMENT = re.compile(
+    r"\b(STATEMENT_TIMESTAMP|CLOCK_TIMESTAMP|CURRENT_\w+|NOW|RANDOM)\b", re.IGNORECASE
+)
 
 # A probe must follow an index. Where statistics are old the planner may think otherwise, and read
 # the whole table for one row. Without a usable index nothing changes: these are costs, not bans.
@@ -230,7 +236,7 @@ def _multiplies(rows: QuerySet[Any]) -> bool:
 def condition_sql(keyed: Keyed) -> str | None:
     """The condition of `over` and `todo` with its values written out; None if it has none.
 
-    FieldError when it cannot stand in an index, as it looks at another table.
+    FieldError when it cannot stand in an index.
     """
     query = keyed._rows(todo=True).query  # noqa: SLF001
     used = [one for alias, one in query.alias_map.items() if query.alias_refcount[alias]]
@@ -244,6 +250,8 @@ def condition_sql(keyed: Keyed) -> str | None:
         return None
     if "SELECT " in sql:
         raise FieldError("the condition looks at another table")
+    if _MOMENT.search(sql):
+        raise FieldError("the condition changes with time")
     return written_out(keyed, sql, tuple(params)) if sql else None
 
 
@@ -252,7 +260,6 @@ def written_out(keyed: Keyed, sql: str, params: tuple[Any, ...]) -> str:
     import psycopg
 
     keyed.connection.ensure_connection()
-    # With a schema editor's quotes an index could not hold arrays and the like.
     return psycopg.ClientCursor(keyed.connection.connection).mogrify(sql, params)
 
 

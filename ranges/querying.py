@@ -65,6 +65,8 @@ class QuerySource:
             raise InvalidInput("must be refuse or skip", field="nulls")
         self.keyed = Keyed(over, key=key, todo=todo, axis=axis)
         self.nulls = nulls
+        self.patient = True
+        """Whether the limits may cost a pass over the table where no index has them."""
         self.probing: Probing = probing or ("none" if todo is None else "witness")
 
     @property
@@ -82,7 +84,7 @@ class QuerySource:
         """[first key, last key + 1 ulp) of `over`; None when it has none.
 
         Where `over` itself has a condition that no index knows, the limits of the whole table are
-        taken after a while: they hold all keys too.
+        taken after a while: they hold all keys too. Raises ProbeTimeout unless `patient`.
         """
         rows = self.keyed.rows_sql(todo=False)
         if rows is None:
@@ -96,7 +98,9 @@ class QuerySource:
                 axis=self.axis,
             ).rows_sql(todo=False)
             assert everything is not None
-            found = self._ends(everything, milliseconds=None)
+            found = self._ends(
+                everything, milliseconds=None if self.patient else LIMITS_MILLISECONDS
+            )
         if found is None:
             return None
         return found[0], self._behind(found[1])
@@ -129,7 +133,7 @@ class QuerySource:
         upto = self.keyed.position(bound)
         if upto == start:
             # One key has more rows than a leaf; they stay together.
-            return Found(start, min(self._behind(upto), hi))  # type: ignore[type-var]
+            return Found(start, min(self._behind(upto), hi))
         return Found(start, upto, size if self.keyed.is_unique else None)
 
     def leaf_queryset(self, lo: Position, hi: Position, *, todo: bool = True) -> QuerySet[Any]:
@@ -151,10 +155,11 @@ class QuerySource:
 
     def estimate(self, lo: Position, hi: Position) -> int:
         """The planner's guess at the rows that a walk of [lo, hi) meets. Reads no rows."""
-        walk = self.keyed.walk_sql(lo, hi, todo=self.probing == "witness")
-        if walk is None or not before(lo, hi):
-            return 0
-        return int(self.keyed.explain(*walk)["Plan Rows"])
+        return self._estimate(lo, hi, todo=self.probing == "witness")
+
+    def estimate_all(self, lo: Position, hi: Position) -> int:
+        """The same for all rows of `over`, whether they need work or not."""
+        return self._estimate(lo, hi, todo=False)
 
     def boundaries(self, lo: Position, hi: Position, parts: int) -> list[Position]:
         """At most parts - 1 cuts strictly inside (lo, hi), ascending, for parts of equal rows.
@@ -212,14 +217,15 @@ class QuerySource:
 
     # --- Keys without a place ---------------------------------------------------------------------
 
-    def count_nulls(self) -> int:
-        """Rows of `over` without a key, counted up to 1,000."""
+    def count_nulls(self, *, milliseconds: int | None = None) -> int:
+        """Rows of `over` without a key, counted up to 1,000. Raises ProbeTimeout if so limited."""
         rows = self.keyed.rows_sql(todo=False)
         if rows is None or not self.keyed.field.null:
             return 0
         sql, params = rows
         limited = f"SELECT 1 FROM ({sql}) walked(key) WHERE key IS NULL LIMIT {NULLS_SEEN}"
-        return int(self.keyed.ask(f"SELECT count(*) FROM ({limited}) few", params)[0][0])
+        counted = f"SELECT count(*) FROM ({limited}) few"
+        return int(self.keyed.ask(counted, params, milliseconds=milliseconds)[0][0])
 
     def check_nulls(self) -> None:
         """Refuse rows whose key is NULL, which no range can hold, unless they are to be skipped."""
@@ -232,6 +238,12 @@ class QuerySource:
             )
 
     # ----------------------------------------------------------------------------------------------
+
+    def _estimate(self, lo: Position, hi: Position, *, todo: bool) -> int:
+        walk = self.keyed.walk_sql(lo, hi, todo=todo)
+        if walk is None or not before(lo, hi):
+            return 0
+        return int(self.keyed.explain(*walk)["Plan Rows"])
 
     def _ends(
         self, rows: Statement, *, milliseconds: int | None
@@ -269,7 +281,7 @@ class QuerySource:
             )
             if before(grid[0], cut) and before(cut, grid[-1]):
                 cuts.append(cut)
-        return sorted(set(cuts))  # type: ignore[type-var]
+        return sorted(set(cuts))
 
     def _between(self, lo: Position, hi: Position, share: float) -> Position:
         if isinstance(lo, int) and isinstance(hi, int):
@@ -296,4 +308,4 @@ def _inside(keys: list[Position], lo: Position, hi: Position) -> list[Position]:
 
 def _ranks(keys: list[Position], parts: int) -> list[Position]:
     """Cuts at equal ranks of sorted keys."""
-    return sorted({keys[len(keys) * part // parts] for part in range(1, parts)})  # type: ignore[type-var]
+    return sorted({keys[len(keys) * part // parts] for part in range(1, parts)})

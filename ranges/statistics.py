@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from django.db.utils import DatabaseError
 
 from ranges.positions import Position
+from ranges.sources import ProbeTimeout
 
 if TYPE_CHECKING:
     from ranges.keyed import Keyed
 
-SAMPLED_PAGES = 200
+SAMPLED_PAGES = 500
 SAMPLED_ROWS = 20_000
+SAMPLE_MILLISECONDS = 5_000
+"""A condition may look at other tables, so the pages alone do not bound the cost."""
 
 # Bounds that part the rows equally, and the commonest values. The arrays are of the column's own
 # type, which only the text form gets out of. A partitioned table has statistics of all partitions.
@@ -47,7 +50,7 @@ def known_keys(keyed: Keyed) -> list[Position]:
             KNOWN.format(type=keyed.axis.sql_type), (keyed.field.column, quoted), settings={}
         )
         found = [key for keys in (rows[0] if rows else ()) for key in keys or ()]
-        return sorted({keyed.position(key) for key in found})  # type: ignore[type-var]
+        return sorted({keyed.position(key) for key in found})
     except (DatabaseError, ValueError):
         # Infinities and NaN have no place on an axis; cuts are possible without statistics too.
         return []
@@ -68,10 +71,11 @@ def sampled_keys(keyed: Keyed) -> list[Position]:
         found = keyed.ask(
             f"SELECT key FROM ({clause}) walked(key) WHERE key IS NOT NULL LIMIT {SAMPLED_ROWS}",
             params,
+            milliseconds=SAMPLE_MILLISECONDS,
             settings={},
         )
-        return sorted(keyed.position(key) for (key,) in found)  # type: ignore[type-var]
-    except (DatabaseError, ValueError):
+        return sorted(keyed.position(key) for (key,) in found)
+    except (DatabaseError, ValueError, ProbeTimeout):
         return []
 
 
@@ -80,18 +84,22 @@ def sampled_share(keyed: Keyed) -> float | None:
     if keyed.todo is None:
         return 1.0
     quoted = keyed.connection.ops.quote_name(keyed.table)
-    pages = keyed.ask(PAGES, (quoted,), settings={})
     counts: list[int] = []
-    # The same pages for both, by the same seed.
-    for todo in (True, False):
-        rows = keyed.rows_sql(todo=todo)
-        if rows is None:
-            return 0.0 if todo else None
-        sql, params = rows
-        clause = _sampled(sql, quoted, pages[0][0] if pages else 0)
-        if clause is None:
-            return None
-        counts.append(keyed.ask(f"SELECT count(*) FROM ({clause}) few", params, settings={})[0][0])
+    try:
+        pages = keyed.ask(PAGES, (quoted,), settings={})
+        # The same pages for both, by the same seed.
+        for todo in (True, False):
+            rows = keyed.rows_sql(todo=todo)
+            if rows is None:
+                return 0.0 if todo else None
+            sql, params = rows
+            clause = _sampled(sql, quoted, pages[0][0] if pages else 0)
+            if clause is None:
+                return None
+            counted = f"SELECT count(*) FROM ({clause}) few"
+            counts += keyed.ask(counted, params, milliseconds=SAMPLE_MILLISECONDS, settings={})[0]
+    except (DatabaseError, ProbeTimeout):
+        return None
     return counts[0] / counts[1] if counts[1] else None
 
 

@@ -3,58 +3,53 @@
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import connection, models
 
 # ruff: noqa: DJ008 - nobody reads their names.
 
 
-class Numbered(models.Model):
+class Table(models.Model):
+    objects: ClassVar[models.Manager[Any]] = models.Manager()
+
+    class Meta:
+        abstract = True
+        app_label = "keyed"
+
+
+class Numbered(Table):
     """A bigint primary key, and work that is done or not."""
 
     id = models.BigIntegerField(primary_key=True)
     done = models.BooleanField(default=False)
     group = models.IntegerField(null=True)
 
-    class Meta:
-        app_label = "keyed"
+    class Meta(Table.Meta):
         indexes: ClassVar = [models.Index(fields=["group"], name="keyed_numbered_group")]
 
 
-class Small(models.Model):
+class Small(Table):
     """An integer primary key, whose last value may be the last of its type."""
 
     id = models.IntegerField(primary_key=True)
 
-    class Meta:
-        app_label = "keyed"
 
-
-class Marked(models.Model):
+class Marked(Table):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
 
-    class Meta:
-        app_label = "keyed"
 
-
-class Dated(models.Model):
+class Dated(Table):
     day = models.DateField(unique=True)
     at = models.DateTimeField(unique=True)
 
-    class Meta:
-        app_label = "keyed"
 
-
-class Measured(models.Model):
+class Measured(Table):
     amount = models.DecimalField(max_digits=12, decimal_places=2, unique=True)
     weight = models.FloatField(unique=True)
 
-    class Meta:
-        app_label = "keyed"
 
-
-class Named(models.Model):
+class Named(Table):
     """Text keys: in the database's own collation, in "C", and in a language's if it has one."""
 
     name = models.TextField(unique=True)
@@ -62,34 +57,22 @@ class Named(models.Model):
     word = models.TextField(unique=True)
     done = models.BooleanField(default=False)
 
-    class Meta:
-        app_label = "keyed"
 
-
-class Code(models.Model):
+class Code(Table):
     code = models.CharField(max_length=50, primary_key=True, db_collation="C")
 
-    class Meta:
-        app_label = "keyed"
 
-
-class Line(models.Model):
+class Line(Table):
     """Many for one number, and keyed by a foreign key's column."""
 
     number = models.ForeignKey(Numbered, on_delete=models.CASCADE, related_name="lines")
     code = models.ForeignKey(Code, on_delete=models.CASCADE, null=True)
     done = models.BooleanField(default=False)
 
-    class Meta:
-        app_label = "keyed"
 
-
-class Unindexed(models.Model):
+class Unindexed(Table):
     rank = models.IntegerField()
     done = models.BooleanField(default=False)
-
-    class Meta:
-        app_label = "keyed"
 
 
 ALL = (Numbered, Small, Marked, Dated, Measured, Named, Code, Line, Unindexed)

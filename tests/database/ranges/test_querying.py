@@ -405,6 +405,7 @@ def test_boundaries_follow_the_rows_that_need_work() -> None:
 
 def test_boundaries_without_statistics_are_sampled() -> None:
     with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE keyed_unindexed")  # and the pages that other tests left empty
         cursor.execute(
             "INSERT INTO keyed_unindexed (rank, done) "
             "SELECT CASE WHEN n < 9000 THEN n ELSE n * 100000 END, false "
