@@ -24,6 +24,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
+from functools import partial
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -211,6 +213,7 @@ class MemoryRun:
         self._is_async = job.is_async()
         self._ordinal = self.source.axis.is_ordinal
         self._counts_rows = self.source.counts_rows
+        self._plain = not self._is_async and not self._counts_rows
         self._offload = self._is_async and (job.asks() or self._counts_rows)
         self._random = Random().random
         check_nulls = getattr(self.source, "check_nulls", None)
@@ -227,6 +230,7 @@ class MemoryRun:
         self._tasks: set[asyncio.Task[None]] = set()
         self._crash: BaseException | None = None
 
+        self._ids = count(1)
         self._open: dict[int, Node] = {}
         self._open_bisects = 0
         self._total = width(self.source.axis, self.lo, self.hi)
@@ -353,23 +357,14 @@ class MemoryRun:
         if isinstance(depth, bool) or not isinstance(depth, int) or not 0 <= depth <= DEEPEST_TREE:
             raise InvalidInput(f"must be a whole number from 0 to {DEEPEST_TREE}", field="depth")
         with self._lock:
+            for node in self._open.values():
+                self._mark_processed(node)
             return self._block(self.lo, self.hi, "", depth)
 
     def verify(self) -> bool:
         """Whether the nodes tile the range, without gap or overlap, and their sums add up."""
-        axis = self.source.axis
         with self._lock:
-            at = self.lo
-            for node in sorted(self.nodes, key=lambda each: each.lo):
-                if node.lo != at:
-                    return False
-                if not node.lo <= node.cur <= node.resv <= node.hi:  # type: ignore[operator]
-                    return False
-                counted = node.width_ok + node.width_skipped + node.width_failed
-                if self._ordinal and counted != width(axis, node.lo, node.cur):
-                    return False
-                at = node.hi
-            return at == self.hi or not self.nodes
+            return self._tiles()
 
     # Called by contexts
 
@@ -385,7 +380,10 @@ class MemoryRun:
                 return False
             inside = [each for each in failed or () if before(each[0], upto)]
             items = width(self.source.axis, node.cur, upto) if not self._counts_rows else 0
-            self._pass_over(node, upto, items, inside, [])
+            events: list[Fact] = []
+            self._pass_over(node, upto, items, inside, events)
+            events += self._check_threshold() if inside else []
+        self._tell(events)
         return True
 
     # Starting and ending
@@ -476,9 +474,27 @@ class MemoryRun:
             self._changed.notify_all()
         self._staff(again)
 
+    def _tiles(self) -> bool:
+        axis, at = self.source.axis, self.lo
+        for node in sorted(self.nodes, key=lambda each: each.lo):
+            counted = node.width_ok + node.width_skipped + node.width_failed
+            if node.lo != at or before(node.hi, node.lo):
+                return False
+            if before(node.cur, node.lo) or before(node.resv, node.cur):
+                return False
+            if before(node.hi, node.resv):
+                return False
+            if self._ordinal and counted != width(axis, node.lo, node.cur):
+                return False
+            at = node.hi
+        return at == self.hi or not self.nodes
+
     def _end(self) -> list[Fact]:
         self._stop_clock()
-        if not self.failures:
+        if self._left() or not self._tiles():
+            # Never seen, and never to be taken for success.
+            self.status, self.reason = RunStatus.FAILED, "corrupt"
+        elif not self.failures:
             self.status = RunStatus.COMPLETED
         elif self._items_ok:
             self.status = RunStatus.PARTIALLY_FAILED
@@ -521,7 +537,7 @@ class MemoryRun:
                 yield taken
                 continue
             if isinstance(taken, Victim):
-                cut = yield from self._asked(lambda victim=taken: self._cut(victim))
+                cut = yield from self._asked(partial(self._cut, taken))
                 stolen = self._steal(taken, cut)
                 if stolen is None:
                     continue
@@ -539,7 +555,10 @@ class MemoryRun:
         """Leaf after leaf, until the node has ended or must be given back."""
         while node.state is NodeState.RUNNING:
             try:
-                leaf, items = yield from self._find(node)
+                if self._plain and not node.is_whole:
+                    leaf, items = self._reserve(node, node.walker.next(node.cur, node.hi))
+                else:
+                    leaf, items = yield from self._find(node)
             except Exception as error:  # noqa: BLE001 - nothing is known, so nothing is skipped
                 self._stumble(node, error)
                 return
@@ -548,15 +567,16 @@ class MemoryRun:
                     return
                 continue
             context = MemoryContext(self, node, leaf, index)
-            error, result, seconds = yield context
-            if error is None:
+            outcome = yield context
+            failure, result, seconds = outcome
+            if failure is None:
                 if self._counts_rows and type(result) is int and result >= 0:
                     items = result
                 self._done(node, context, items, seconds)
-            elif isinstance(error, HandBack):
+            elif isinstance(failure, HandBack):
                 self._handed_back(node, context, seconds)
             else:
-                self._failed(node, context, error, items, seconds)
+                self._failed(node, context, failure, items, seconds)
             if self.status is not RunStatus.RUNNING or index >= self.concurrency:
                 return
 
@@ -653,8 +673,9 @@ class MemoryRun:
             if wanted("node.skipped"):
                 events = self._facts("node.skipped", node, lo=node.cur, hi=upto)
             node.width_skipped += width(self.source.axis, node.cur, upto)
+            self._mark_processed(node)
             self._mark(node.cur, upto, CELL_SKIPPED)
-            node.cur = node.resv = upto
+            node.cur = node.resv = node.drawn = upto
         if node.cur == node.hi:
             events += self._close(node)
         return events
@@ -666,22 +687,21 @@ class MemoryRun:
         with self._lock:
             self._attempts += 1
             self._durations.add(seconds)
-            count = width(self.source.axis, node.cur, hi) if items is None else items
-            node.sizer.observe(count, seconds)
+            done = width(self.source.axis, lo, hi) if items is None else items
+            node.sizer.observe(done, seconds)
             node.commits += 1
             node.transient_tries = 0
             node.leaves += 1
             if failed is None and not self._counts_rows and node.cur == lo:
                 # The usual leaf, in as few steps as can be.
-                node.rows_ok += count
-                node.width_ok += count
-                self._items_ok += count
+                node.rows_ok += done
+                node.width_ok += done
+                self._items_ok += done
                 node.cur = hi
-                self._mark(lo, hi, CELL_PROCESSED)
             else:
                 if not self._counts_rows:
-                    count = width(self.source.axis, node.cur, hi)
-                self._pass_over(node, hi, count, failed or [], events)
+                    done = width(self.source.axis, node.cur, hi)
+                self._pass_over(node, hi, done, failed or [], events)
             context._keep_results()  # noqa: SLF001 - they belong to the leaf that is done now
             if self._idle:
                 self._ring()
@@ -707,7 +727,6 @@ class MemoryRun:
     ) -> None:
         """[cur, hi) was done, but for single keys in it, which become nodes of their own."""
         axis = self.source.axis
-        lo = node.cur
         by_key = dict(failed)
         for position in sorted(by_key):
             behind = _behind(axis, position)
@@ -718,7 +737,7 @@ class MemoryRun:
             bad = self._node(NodeKind.BISECT, position, behind, node)
             bad.tries = node.tries + node.attempts + 1
             bad.allowed = self.options.retry.max_attempts
-            node.lo = node.cur = node.resv = behind
+            node.lo = node.cur = node.resv = node.drawn = behind
             events += self._record(bad, by_key[position], "", 1)
         if before(node.cur, hi):
             node.width_ok += width(axis, node.cur, hi)
@@ -726,25 +745,23 @@ class MemoryRun:
         good = max(items - len(by_key), 0)
         node.rows_ok += good
         self._items_ok += good
-        self._mark(lo, hi, CELL_PROCESSED)
 
     def _handed_back(self, node: Node, context: MemoryContext, seconds: float) -> None:
+        if not context.progressed:
+            # Handing back without getting on would go on for ever.
+            self._failed(node, context, HandBack("nothing was done"), None, seconds)
+            return
+        events: list[Fact] = []
         with self._lock:
             self._attempts += 1
+            node.transient_tries = 0
+            node.leaves += 1
             node.resv = node.cur
-            node.state = NodeState.PENDING
             if before(node.cur, node.hi):
-                if context.progressed:
-                    node.transient_tries = 0
-                    return
+                node.state = NodeState.PENDING
             else:
-                node.leaves += 1
                 events = self._close(node)
-        if context.progressed:
-            self._tell(events)
-            return
-        # Handing back without getting on would go on for ever.
-        self._failed(node, context, HandBack("nothing was done"), None, seconds)
+        self._tell(events)
 
     def _failed(
         self,
@@ -793,7 +810,7 @@ class MemoryRun:
         self._open[failing.id] = failing
         self._open_bisects += 1
         events += self._facts("node.created", failing)
-        node.lo = node.cur = node.resv = hi
+        node.lo = node.cur = node.resv = node.drawn = hi
         if not before(node.cur, node.hi):
             self._drop(node)
         elif self._open_bisects >= most_open_bisects(self.concurrency):
@@ -858,7 +875,7 @@ class MemoryRun:
         self._items_failed += items
         self._mark(node.cur, node.hi, CELL_FAILED)
         events = self._facts("node.failed", node, lo=node.cur, hi=node.hi, error=error, items=items)
-        node.cur = node.resv = node.hi
+        node.cur = node.resv = node.drawn = node.hi
         return events
 
     def _check_threshold(self) -> list[Fact]:
@@ -908,7 +925,7 @@ class MemoryRun:
             walker, sizer = parent.walker, parent.sizer
         else:
             walker = self._walker(bounds, sizer)
-        node = Node(len(self.nodes) + 1, kind, lo, hi, walker=walker, sizer=sizer, parent=parent)
+        node = Node(next(self._ids), kind, lo, hi, walker=walker, sizer=sizer, parent=parent)
         self.nodes.append(node)
         return node
 
@@ -924,6 +941,7 @@ class MemoryRun:
         """What the node has behind it becomes a node that has ended."""
         if not before(node.lo, node.cur):
             return
+        self._mark_processed(node)
         done = self._node(node.kind, node.lo, node.cur, node)
         node.hand_over_done_part(done)
 
@@ -932,6 +950,7 @@ class MemoryRun:
         if node.cur != node.hi:
             raise AssertionError("a node that has not reached its end cannot be done")
         node.state = ended_state(node)
+        self._mark_processed(node)
         self._drop(node, keep=True)
         if self._seconds_per_item is None:
             self._seconds_per_item = node.sizer.seconds_per_item
@@ -952,7 +971,7 @@ class MemoryRun:
 
     def _reopen(self, node: Node) -> None:
         self._items_failed -= node.rows_failed
-        node.cur = node.resv = node.lo
+        node.cur = node.resv = node.drawn = node.lo
         node.width_failed = node.rows_failed = 0
         node.attempts, node.next_at = 0, 0.0
         node.kind = NodeKind.BISECT
@@ -1089,6 +1108,12 @@ class MemoryRun:
 
     def _mark(self, lo: Position, hi: Position, flag: int) -> None:
         self._grid.mark(self._cells, self.lo, lo, hi, flag)
+
+    def _mark_processed(self, node: Node) -> None:
+        """Draw what the node has processed; not at each leaf, as cells are much larger."""
+        if before(node.drawn, node.cur):
+            self._mark(node.drawn, node.cur, CELL_PROCESSED)
+        node.drawn = node.cur
 
     # Sums
 

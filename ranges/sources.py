@@ -106,20 +106,27 @@ class PlainSource:
         *,
         blind: bool = False,  # noqa: ARG002 - every key needs work, so there is nothing to look for
     ) -> Found | None:
+        if isinstance(cur, int) and isinstance(hi, int):
+            if cur >= hi:
+                return None
+            upto = cur + size
+            if upto >= hi:
+                upto = hi
+            elif self._aligned:
+                upto = self._aligned_end(cur, upto, hi)
+            return Found(cur, upto, upto - cur)
         if not before(cur, hi):
             return None
-        if not self._ordinal:
-            upto = least(self._block_end(cur), hi)
-            return Found(cur, upto, width(self.axis, cur, upto))
-        upto = cast(int, cur) + size
-        if before(hi, upto):
-            upto = cast(int, hi)
-        elif self._aligned:
-            upto = self._aligned_end(cast(int, cur), upto, cast(int, hi))
-        return Found(cur, upto, upto - cast(int, cur))
+        end = least(self._block_end(cur), hi)
+        return Found(cur, end, width(self.axis, cur, end))
 
     def boundaries(self, lo: Position, hi: Position, parts: int) -> list[Position]:
-        """Halves, quarters, ...: so that cuts are blocks of the virtual tree."""
+        """Equal shares; of text, and with days to keep to, halves of halves."""
+        if parts < 2 or not before(lo, hi):
+            return []
+        if isinstance(lo, int) and isinstance(hi, int) and not self._aligned:
+            shares = {lo + (hi - lo) * part // parts for part in range(1, parts)}
+            return sorted(shares - {lo})
         pieces: list[tuple[Position, Position]] = [(lo, hi)]
         cuts: list[Position] = []
         while len(pieces) < parts:

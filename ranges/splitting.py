@@ -89,7 +89,8 @@ def whom_to_steal_from(
 
 def cool_down_seconds(thefts: int) -> float:
     """How long a strand is left alone after its `thefts`-th theft: 1 s, doubled each time."""
-    return min(FIRST_COOL_DOWN_SECONDS * 2 ** min(thefts - 1, 10), LONGEST_COOL_DOWN_SECONDS)
+    doubled = FIRST_COOL_DOWN_SECONDS * float(2 ** min(thefts - 1, 10))
+    return min(doubled, LONGEST_COOL_DOWN_SECONDS)
 
 
 def _is_worth_it(victim: Victim, now: float, least_seconds: float) -> bool:

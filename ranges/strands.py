@@ -3,7 +3,7 @@
 Always lo <= cur <= resv <= hi, and
 width_ok + width_skipped + width_failed + width(cur, hi) = width(lo, hi).
 Only the lane that owns a node moves `cur` and `resv`; `hi` may be lowered by a thief, never below
-`resv`. All of it happens under the run's lock.
+`resv`. All of it happens under the run's lock. [drawn, cur) was processed, but is not in the cells yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Node:
     """A strand, or a leaf that failed (`bisect`). Mutable, as its cursor moves at every leaf."""
 
     __slots__ = (
-        "allowed", "attempts", "commits", "cool_until", "cur", "depth", "error", "hi", "id", "items",
+        "allowed", "attempts", "commits", "cool_until", "cur", "depth", "drawn", "error", "hi", "id", "items",
         "kind", "leaves", "lo", "next_at", "parent", "resv", "rows_failed", "rows_ok", "sizer",
         "started", "state", "thefts", "traceback", "transient_tries", "tries", "walker",
         "width_failed", "width_ok", "width_skipped",
@@ -42,8 +42,8 @@ class Node:
         self.id = id
         self.kind = kind
         self.parent = None if parent is None else parent.id
-        self.depth = 0 if parent is None else parent.depth + 1
-        self.lo = self.cur = self.resv = lo
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.lo = self.cur = self.resv = self.drawn = lo
         self.hi = hi
         self.walker = walker
         self.sizer = sizer
@@ -76,12 +76,12 @@ class Node:
 
     def hand_over_done_part(self, done: Node) -> None:
         """`done` becomes [lo, cur) with everything that was counted; this node starts anew there."""
-        done.cur = done.resv = done.hi = self.cur
+        done.cur = done.resv = done.drawn = done.hi = self.cur
         for name in _COUNTS:
             setattr(done, name, getattr(self, name))
             setattr(self, name, 0)
         done.state = ended_state(done)
-        self.lo = self.cur
+        self.lo = self.drawn = self.cur
 
 
 _COUNTS = ("leaves", "rows_ok", "rows_failed", "width_ok", "width_skipped", "width_failed")

@@ -11,7 +11,7 @@ A skip is always an answer about exactly these keys: a witness ("the next key th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 from jobs.errors import CoppiceError
 from ranges.blocks import Doubts, Pruner
@@ -83,7 +83,7 @@ class Walker:
         """The next step in [cur, hi), which must not be empty."""
         if self._pruner is None:
             found = self._find(cur, hi)
-            return Step(None, hi) if found is None else Step(*found)
+            return Step(None, hi) if found is None else Step(found[0], found[1], found[2])
         return self._between_blocks(cur, hi, self._pruner)
 
     @property
@@ -132,7 +132,7 @@ class Walker:
             return None
         first, upto, _ = found
         # Bounds of one axis are of one type: int or str.
-        if not cast(int, cur) <= cast(int, first) < cast(int, upto) <= cast(int, hi):
+        if not cur <= first < upto <= hi:  # type: ignore[operator]
             raise BrokenSource(f"[{first!r}, {upto!r}) is no leaf of [{cur!r}, {hi!r})")
         return found
 
