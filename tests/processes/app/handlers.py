@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import re
+import resource
 import signal
 import sys
 import time
@@ -15,6 +16,7 @@ from django.db import connection, transaction
 
 from jobs import Context, Hold, Retry, Snooze, handler
 from jobs.models import Job
+from jobs.retry import Backoff
 
 
 def leave_effect(context: Context, word: str = "ran") -> None:
@@ -165,6 +167,21 @@ def die(payload: dict[str, Any], context: Context) -> None:
 @handler("prove.die_apart", max_attempts=3, isolation="process")
 def die_apart(payload: dict[str, Any], context: Context) -> None:
     die(payload, context)
+
+
+@handler("prove.no_files", max_attempts=1)
+def let_nobody_open_a_file(payload: dict[str, Any], context: Context) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        time.sleep(payload["seconds"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@handler("prove.apart", isolation="process", backoff=Backoff(base=0.2, factor=1.0, cap=0.2))
+def effect_apart(payload: dict[str, Any], context: Context) -> None:
+    act(payload, context)
 
 
 @handler("prove.regex", max_attempts=1, timeout=0.5)

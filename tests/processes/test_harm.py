@@ -1,0 +1,200 @@
+"""Handlers that do harm: to themselves, to their thread, to their process. Nobody else pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.processes.harness import World
+from tests.processes.running import eventually, runworker
+
+SYNC = [
+    "exit",
+    "interrupt",
+    "memory",
+    "too much memory",
+    "recursion",
+    "generator exit",
+    "stop",
+    "cancelled",
+    "group",
+    "no words",
+]
+
+
+def test_whatever_a_handler_raises_is_the_failure_of_that_job_only(world: World) -> None:
+    bad = {
+        what: world.enqueue_all("prove.raise", 1, max_attempts=1, payload={"what": what})[0]
+        for what in SYNC
+    }
+    bad |= {
+        f"async {what}": world.enqueue_all(
+            "prove.raise_async", 1, max_attempts=1, payload={"what": what}
+        )[0]
+        for what in ("exit", "interrupt", "cancelled", "recursion")
+    }
+    good = world.enqueue_all("prove.effect", 30) + world.enqueue_all("prove.query_async", 30)
+    with runworker(world.url, "--concurrency", "4") as worker:
+        world.all_ended()
+
+        assert len(worker.logged("worker.ready")) == 1  # the same process all along
+        assert worker.stop() == 0
+    assert {what: world.status(job) for what, job in bad.items()} == dict.fromkeys(bad, "failed")
+    assert all(world.attempts(job) == ["failed"] for job in bad.values())
+    assert all(
+        world.one("SELECT last_error <> '' FROM jobs_job WHERE id = %s", job)
+        for job in bad.values()
+    )
+    assert world.counts() == {"failed": len(bad), "completed": len(good)}
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_a_handler_returns_that_cannot_be_stored_is_the_failure_of_that_job_only(
+    world: World, apart: bool
+) -> None:
+    kinds = ["an object", "a lock", "too much", "NUL", "a circle", "snooze", "a coroutine"]
+    bad = {
+        what: world.enqueue_all("prove.return", 1, max_attempts=1, payload={"what": what})[0]
+        for what in kinds
+    }
+    [held] = world.enqueue_all("prove.return", 1, max_attempts=1, payload={"what": "hold"})
+    good = world.enqueue_all("prove.effect", 50)
+    if apart:
+        # A job that was lost once runs next in a process of its own.
+        world.rows("UPDATE jobs_job SET lost_count = 1 WHERE type = 'prove.return'")
+    with runworker(world.url, "--concurrency", "4") as worker:
+        eventually(
+            lambda: world.unfinished() == 1 and world.attempts(held),
+            lambda: f"all but the held one ended: {world.counts()}",
+        )
+        assert len(worker.logged("worker.ready")) == 1
+        assert worker.stop() == 0
+
+    assert {what: world.status(job) for what, job in bad.items()} == dict.fromkeys(bad, "failed")
+    # Some may have been handed back before, when no slot came free.
+    assert {world.attempts(job)[-1] for job in bad.values()} == {"failed"}
+    assert "lost" not in world.outcomes()
+    [(due_at, reason)] = world.rows("SELECT due_at, hold_reason FROM jobs_job WHERE id = %s", held)
+    assert due_at is None
+    assert "half a pair" in reason
+    assert world.counts() == {"failed": len(bad), "completed": len(good), "pending": 1}
+
+
+@pytest.mark.parametrize("how", ["kill", "exit", "crash"])
+def test_a_job_that_ends_its_process_ends_dead_and_bystanders_are_unspent(
+    world: World, how: str
+) -> None:
+    poison = world.enqueue_all("prove.die", 1, max_attempts=3, payload={"how": how}, priority=1)[0]
+    waiting = world.enqueue_all("prove.effect", 40, payload={"seconds": 0.02})
+    with runworker(world.url, "--concurrency", "1") as worker:
+        world.all_ended()
+        assert worker.stop() == 0
+
+    assert world.status(poison) == "failed"
+    assert world.attempts(poison) == ["lost", "lost", "lost"]
+    assert world.effects(poison) == 3
+    # One slot: nobody else had started when the process died.
+    assert world.rows(
+        "SELECT max(attempt_count), max(lost_count) FROM jobs_job WHERE id = ANY(%s::uuid[])",
+        waiting,
+    ) == [(1, 0)]
+    assert all(world.effects(job) == 1 for job in waiting)
+    # Only the first death took the worker's process with it.
+    assert len(worker.logged("worker.ready")) == 2
+    world.history_is_consistent()
+
+
+def test_an_exit_code_of_zero_is_no_excuse(world: World) -> None:
+    [poison] = world.enqueue_all("prove.die", 1, max_attempts=2, payload={"how": "exit", "code": 0})
+    with runworker(world.url) as worker:
+        world.becomes(poison, "failed")
+        assert worker.stop() == 0
+
+    assert world.attempts(poison) == ["lost", "lost"]
+
+
+@pytest.mark.parametrize("how", ["kill", "exit", "crash"])
+def test_a_job_that_runs_apart_takes_nobody_with_it(world: World, how: str) -> None:
+    [poison] = world.enqueue_all("prove.die_apart", 1, max_attempts=3, payload={"how": how})
+    with runworker(world.url, "--concurrency", "4") as worker:
+        good = world.enqueue_all("prove.effect", 40, payload={"seconds": 0.05})
+        world.all_ended()
+        assert len(worker.logged("worker.ready")) == 1
+        assert worker.stop() == 0
+
+    assert world.attempts(poison) == ["lost", "lost", "lost"]
+    assert world.counts() == {"failed": 1, "completed": len(good)}
+    assert world.outcomes() == {"lost": 3, "succeeded": len(good)}
+
+
+def test_a_job_whose_process_cannot_be_started_fails_and_its_slot_is_free_again(
+    world: World,
+) -> None:
+    with runworker(world.url, "--concurrency", "2") as worker:
+        worker.wait_for("worker.ready")
+        world.enqueue_all("prove.no_files", 1, payload={"seconds": 2})
+        eventually(lambda: world.counts().get("processing") == 1, "no file can be opened")
+        [apart] = world.enqueue_all("prove.apart", 1)
+        eventually(lambda: "failed" in world.attempts(apart), "its process cannot be started")
+        world.all_ended()
+        # Both slots work.
+        good = world.enqueue_all("prove.effect", 2, payload={"seconds": 1})
+        eventually(lambda: world.effect_count() == 3, "both run")
+        world.all_ended()
+        assert len(worker.logged("worker.ready")) == 1
+        assert worker.stop() == 0
+
+    assert world.attempts(apart)[-1] == "succeeded"
+    assert {world.status(job) for job in good} == {"completed"}
+
+
+def test_of_a_handler_that_holds_the_interpreter_for_ever_the_process_is_replaced(
+    world: World,
+) -> None:
+    [stuck] = world.enqueue_all("prove.regex", 1, max_attempts=1)
+    with runworker(world.url, "--concurrency", "2") as worker:
+        eventually(lambda: world.effects(stuck) == 1, "it runs")
+        good = world.enqueue_all("prove.effect", 20)
+        world.all_ended()
+        assert worker.logged("worker.hung")
+        assert worker.stop() == 0
+
+    assert (world.status(stuck), world.attempts(stuck)) == ("failed", ["timed_out"])
+    assert world.effects(stuck) == 1
+    assert {world.status(job) for job in good} == {"completed"}
+    world.history_is_consistent()
+
+
+def test_one_that_runs_apart_is_killed_at_its_deadline_and_nobody_else_with_it(
+    world: World,
+) -> None:
+    [stuck] = world.enqueue_all("prove.regex_apart", 1, max_attempts=1)
+    with runworker(world.url, "--concurrency", "2") as worker:
+        good = world.enqueue_all("prove.effect", 20)
+        world.all_ended()
+        assert len(worker.logged("worker.ready")) == 1
+        assert worker.stop() == 0
+
+    assert (world.status(stuck), world.attempts(stuck)) == ("failed", ["timed_out"])
+    assert {world.status(job) for job in good} == {"completed"}
+
+
+@pytest.mark.parametrize("then", ["return", "break", "autocommit"])
+def test_a_transaction_that_a_handler_leaves_open_ends_with_its_job(
+    world: World, then: str
+) -> None:
+    payload: dict[str, Any] = {"then": then}
+    with runworker(world.url, "--concurrency", "1") as worker:
+        for _ in range(3):
+            [careless] = world.enqueue_all("prove.leave_open", 1, max_attempts=1, payload=payload)
+            after = world.enqueue_all("prove.effect", 3) + world.enqueue_all("prove.query", 3)
+            world.all_ended()
+            assert {world.status(job) for job in after} == {"completed"}
+            # What it wrote inside is gone with the transaction that it never ended.
+            assert (world.effects(careless, "before"), world.effects(careless, "inside")) == (1, 0)
+        assert not world.rows(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+            " AND state LIKE 'idle in transaction%%'"
+        )
+        assert worker.stop() == 0
