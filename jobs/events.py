@@ -154,6 +154,12 @@ def wanted(name: str) -> bool:
     return audience.sink is not None or (bool(audience.listeners) and bool(audience.of(name)))
 
 
+def heard(name: str) -> bool:
+    """Whether a listener of this process would notice an event of this name. Next to free."""
+    audience = _audience
+    return bool(audience.listeners) and bool(audience.of(name))
+
+
 def active() -> bool:
     """Whether anybody listens to anything. Next to free."""
     return _audience.sink is not None or bool(_audience.listeners)
@@ -183,6 +189,13 @@ def emit_many(events: Iterable[Event]) -> None:
     for event in events:
         if wanted(event.name):
             _tell(event)
+
+
+def tell_listeners(events: Iterable[Event]) -> None:
+    """Tell this process alone, in order: of what no other process can look up."""
+    for event in events:
+        if _audience.listeners:
+            _call(_audience.of(event.name), event)
 
 
 def emit_jobs(name: str, jobs: Sequence[JobFacts], /, **facts: Any) -> None:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from jobs.errors import Conflict, InvalidInput
-from jobs.events import Event, emit_many, wanted
+from jobs.events import Event, heard, tell_listeners
 from jobs.ids import new_uuid
 from ranges.cells import Cells
 from ranges.declaring import HandBack, LeafRange, Options, RangeJob, bounds_of, least_leaf
@@ -670,7 +670,7 @@ class MemoryRun:
     def _skip(self, node: Node, upto: Position) -> list[Fact]:
         events: list[Fact] = []
         if before(node.cur, upto):
-            if wanted("node.skipped"):
+            if heard("node.skipped"):
                 events = self._facts("node.skipped", node, lo=node.cur, hi=upto)
             node.width_skipped += width(self.source.axis, node.cur, upto)
             self._mark_processed(node)
@@ -705,7 +705,7 @@ class MemoryRun:
             context._keep_results()  # noqa: SLF001 - they belong to the leaf that is done now
             if self._idle:
                 self._ring()
-            if wanted("leaf.completed"):
+            if heard("leaf.completed"):
                 events += self._facts("leaf.completed", node, lo=lo, hi=hi, seconds=seconds)
             if failed:
                 events += self._check_threshold()
@@ -780,7 +780,7 @@ class MemoryRun:
             node.error, node.traceback = _said(error), trace
             events = (
                 self._facts("leaf.failed", node, lo=node.cur, hi=node.resv, error=node.error)
-                if wanted("leaf.failed")
+                if heard("leaf.failed")
                 else []
             )
             if transient and node.transient_tries < TRANSIENT_TRIES:
@@ -893,7 +893,7 @@ class MemoryRun:
         self._retries += 1
         node.next_at = time.monotonic() + wait
         node.state = NodeState.PENDING
-        if not wanted("node.retrying"):
+        if not heard("node.retrying"):
             return []
         return self._facts("node.retrying", node, retry_in=wait, error=node.error)
 
@@ -956,7 +956,7 @@ class MemoryRun:
             self._seconds_per_item = node.sizer.seconds_per_item
         self._ring()
         name = "node.completed" if node.state is NodeState.DONE else f"node.{node.state}"
-        if name == "node.skipped" or not wanted(name):
+        if name == "node.skipped" or not heard(name):
             # Each skip was told already, with its bounds.
             return []
         return self._facts(name, node)
@@ -1036,7 +1036,7 @@ class MemoryRun:
 
     def _facts(self, name: str, node: Node | None = None, **facts: Any) -> list[Fact]:
         """The event, if anybody wants it. Bounds in their JSON form."""
-        if not wanted(name):
+        if not heard(name):
             return []
         axis = self.source.axis
         known: dict[str, Any] = {"run_id": self.id}
@@ -1057,7 +1057,7 @@ class MemoryRun:
 
     def _tell(self, events: list[Fact]) -> None:
         if events:
-            emit_many(events)
+            tell_listeners(events)
 
     def _sample(self, now: float) -> list[Fact]:
         self._sampled_at = now + SAMPLE_EVERY_SECONDS
@@ -1069,7 +1069,7 @@ class MemoryRun:
         return self._stats_facts()
 
     def _stats_facts(self) -> list[Fact]:
-        if not (wanted("range.stats_updated") or wanted("range.metrics_updated")):
+        if not (heard("range.stats_updated") or heard("range.metrics_updated")):
             return []
         now = self._statistics()
         return self._facts(
