@@ -7,13 +7,14 @@ those until any job runs again: what starting a process takes.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import records
-from benchmarks.draining import QUEUE, fill, numbered
+from benchmarks.draining import QUEUE, fill, numbered, wait_until_all_ended
 from benchmarks.figures import Figure, Goal
 from benchmarks.stage import Database, Scale, Stage, Worker, wait_until
 from jobs import lifecycle
@@ -71,7 +72,7 @@ def measure(stage: Stage) -> list[Figure]:
                 goal=Goal(at_most=5.0),
             ),
         ]
-    return figures
+    return [*figures, *(_chaos(stage) if stage.kills else [])]
 
 
 def _crash(stage: Stage, kill: Kill) -> Aftermath:
@@ -92,15 +93,7 @@ def _crash(stage: Stage, kill: Kill) -> Aftermath:
             killed_at = time.monotonic()
             worker = kill(database, worker, path)
             at_kill = records.read(path)
-            wait_until(
-                lambda: (
-                    not database.one(
-                        "SELECT count(*) FROM jobs_job WHERE status IN ('pending', 'processing')"
-                    )
-                ),
-                "all jobs have ended",
-                RECOVERY_SECONDS,
-            )
+            wait_until_all_ended(database, worker, RECOVERY_SECONDS)
         finally:
             worker.stop()
         lost = count - int(database.one("SELECT count(completed_at) FROM jobs_job"))
@@ -128,6 +121,35 @@ def _aftermath(
         others_after=min(others, default=killed_at) - killed_at,
         interrupted_after=max(again, default=killed_at) - killed_at,
     )
+
+
+def _chaos(stage: Stage) -> list[Figure]:
+    """Many kills at random moments, as the tests do few, with recovery's times made short."""
+    from tests.processes.chaos import run_chaos
+    from tests.processes.harness import migrated
+
+    # What the project's settings ask for where a database is given.
+    os.environ |= {"SECRET_KEY": "for a benchmark " * 4, "ALLOWED_HOSTS": "localhost"}
+    world = migrated(stage.server)
+    report = run_chaos(world.url, kills=stage.kills, seed=stage.kills)
+    world.history_is_consistent()
+    fates = report.fates
+    created = sum(fate.created for fate in fates.values())
+    never = Goal(at_most=0)
+    found = {
+        "kills": (report.kills, None),
+        "seconds": (report.seconds, None),
+        "jobs": (created, None),
+        "attempts lost": (report.outcomes.get("lost", 0), None),
+        "jobs lost": (created - sum(fate.completed for fate in fates.values()), never),
+        "plain jobs run more than once": (fates["prove.effect"].with_repeated_effects, None),
+        "atomic jobs with effects twice": (fates["prove.atomic"].with_repeated_effects, never),
+        "jobs without effect": (sum(fate.without_effect for fate in fates.values()), never),
+    }
+    return [
+        Figure(name=f"chaos: {name}", unit="count", samples=[value], goal=goal)
+        for name, (value, goal) in found.items()
+    ]
 
 
 def _kill_tree(database: Database, worker: Worker, path: Path) -> Worker:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.stage import Database, Worker
+from benchmarks.stage import Database, Worker, wait_until
 from jobs import enqueue_many, lifecycle
 
 QUEUE = "default"
@@ -96,6 +96,16 @@ def let_go(
         if watch is not None:
             watch()
         time.sleep(LOOK_SECONDS)
+
+
+def wait_until_all_ended(database: Database, worker: Worker, seconds: float) -> None:
+    """Raises TimeoutError, with what the worker said, if some job is still live then."""
+    live = "SELECT count(*) FROM jobs_job WHERE status IN ('pending', 'processing')"
+    try:
+        wait_until(lambda: not database.one(live), "all jobs have ended", seconds, every=0.1)
+    except TimeoutError as error:
+        left = database.rows("SELECT status, lost_count, count(*) FROM jobs_job GROUP BY 1, 2")
+        raise TimeoutError(f"{error}: {left}\n{worker.log.read_text()[-3_000:]}") from None
 
 
 def completed(database: Database) -> int:

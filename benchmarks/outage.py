@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 
 from benchmarks import records
-from benchmarks.draining import QUEUE, fill, numbered
+from benchmarks.draining import QUEUE, fill, numbered, wait_until_all_ended
 from benchmarks.figures import Figure, Goal
 from benchmarks.stage import Scale, Stage, wait_until
 from jobs import lifecycle
@@ -65,16 +65,7 @@ def _outage(stage: Stage, count: int, seconds: float) -> dict[str, float]:
                 stage.server.start()
                 back_at = time.monotonic()
                 answered_at = answer.result()
-            wait_until(
-                lambda: (
-                    not database.one(
-                        "SELECT count(*) FROM jobs_job WHERE status IN ('pending', 'processing')"
-                    )
-                ),
-                "all jobs have ended",
-                END_SECONDS,
-                every=0.2,
-            )
+            wait_until_all_ended(database, worker, END_SECONDS)
         completed, attempts = database.rows(
             "SELECT (SELECT count(completed_at) FROM jobs_job), (SELECT count(*) FROM jobs_attempt)"
         )[0]
