@@ -123,9 +123,9 @@ def _common(first: str, second: str) -> int:
 
 
 def _average(low: list[int], high: list[int]) -> list[int]:
-    """The digits halfway between. The first may exceed the base by nothing but the end of all."""
+    """The digits halfway between, one more than the longer of the two has."""
     sums = [one + other for one, other in zip_longest(low, high, fillvalue=0)]
-    # Half of a digit needs one more place.
+    # For the half of an odd last digit.
     sums.append(0)
     for place in range(len(sums) - 1, 0, -1):
         if sums[place] >= BASE:
