@@ -1,0 +1,422 @@
+"""How far a run is, how fast it goes and when it will be done.
+
+All of it is summed from the run's nodes, a few hundred rows however many keys there are, and from
+its samples, one about every ten seconds. Two ledgers stay apart: keys are the width of the range, of
+which processed + skipped + failed + left = total; rows are what the work itself counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from jobs.database import Database, DjangoDatabase
+from jobs.errors import NotFound
+from ranges.states import ENDED, NodeState, RunStatus
+from ranges.timings import BUCKETS, percentile
+
+if TYPE_CHECKING:
+    from ranges.models import RangeRun
+
+SAMPLE_SECONDS = 10.0
+SAMPLES_KEPT = 1_000
+SAMPLES_USED = 60
+SMOOTH_SECONDS = 30.0
+"""How far back the rate looks: what is older weighs less than a third."""
+
+# Time that the run was not paused, up to this moment.
+_ACTIVE = """r.active_seconds + CASE WHEN r.status = 'running' AND r.resumed_at IS NOT NULL
+    THEN greatest(extract(epoch FROM clock_timestamp() - r.resumed_at), 0) ELSE 0 END"""
+
+SUMS = f"""
+SELECT r.name, r.status, r.reason, r.probing, r.rows_estimate, r.hi - r.lo, r.prune_errors,
+    r.probe_timeouts, ({_ACTIVE})::float8, r.concurrency,
+    n.rows_ok, n.rows_failed, n.width_ok, n.width_skipped, n.width_failed, n.width_left,
+    n.leaves, n.retries, n.fenced, n.busy_seconds, n.states,
+    (SELECT count(*) FROM ranges_rangefailure f WHERE f.run_id = r.id AND f.state = 'open'),
+    (SELECT jsonb_object_agg(b.bucket, b.leaves) FROM (
+        SELECT each.key AS bucket, sum(each.value::bigint) AS leaves
+        FROM ranges_rangenode m CROSS JOIN LATERAL jsonb_each_text(m.leaf_seconds) each
+        WHERE m.run_id = r.id GROUP BY each.key) b)
+FROM ranges_rangerun r
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(m.rows_ok), 0)::bigint AS rows_ok,
+        coalesce(sum(m.rows_failed), 0)::bigint AS rows_failed,
+        coalesce(sum(m.width_ok), 0) AS width_ok,
+        coalesce(sum(m.width_skipped), 0) AS width_skipped,
+        coalesce(sum(m.width_failed), 0) AS width_failed,
+        sum(m.hi - m.cur) AS width_left,
+        coalesce(sum(m.leaves), 0)::bigint AS leaves,
+        coalesce(sum(m.retries), 0)::bigint AS retries,
+        coalesce(sum(m.fenced), 0)::bigint AS fenced,
+        coalesce(sum(m.busy_seconds), 0)::float8 AS busy_seconds,
+        ARRAY[count(*) FILTER (WHERE m.state = 'pending'),
+            count(*) FILTER (WHERE m.state = 'running'),
+            count(*) FILTER (WHERE m.state = 'done'),
+            count(*) FILTER (WHERE m.state = 'skipped'),
+            count(*) FILTER (WHERE m.state = 'error')] AS states
+    FROM ranges_rangenode m WHERE m.run_id = r.id
+) n
+WHERE r.id = %(run)s
+"""
+
+SAMPLES = f"""
+SELECT rows_ok + rows_failed, width_done, active_seconds
+FROM ranges_rangesample WHERE run_id = %(run)s ORDER BY at DESC LIMIT {SAMPLES_USED}
+"""
+
+# Only text: its widths are projections, which the database cannot make.
+TEXT_PIECES = """
+SELECT r.lo_key, r.hi_key, n.cur_key, n.hi_key
+FROM ranges_rangerun r LEFT JOIN ranges_rangenode n ON n.run_id = r.id AND n.cur_key < n.hi_key
+WHERE r.id = %(run)s
+"""
+
+# Whichever lane comes first within the ten seconds takes the sample; two at once do no harm.
+TAKE = f"""
+INSERT INTO ranges_rangesample (run_id, at, rows_ok, rows_failed, width_done, leaves,
+    active_seconds, lanes)
+SELECT r.id, clock_timestamp(), coalesce(sum(n.rows_ok), 0), coalesce(sum(n.rows_failed), 0),
+    coalesce(sum(n.width_ok + n.width_skipped + n.width_failed), 0), coalesce(sum(n.leaves), 0),
+    {_ACTIVE}, count(*) FILTER (WHERE n.state = 'running')
+FROM ranges_rangerun r LEFT JOIN ranges_rangenode n ON n.run_id = r.id
+WHERE r.id = %(run)s AND NOT EXISTS (
+    SELECT FROM ranges_rangesample s
+    WHERE s.run_id = r.id
+      AND s.at > clock_timestamp() - %(apart)s::float8 * interval '1 second')
+GROUP BY r.id
+"""
+
+# Every second one of the older ones goes: a long run has a coarser past.
+THIN = """
+DELETE FROM ranges_rangesample WHERE id IN (
+    SELECT s.id FROM (
+        SELECT id, row_number() OVER (ORDER BY at DESC) AS age, count(*) OVER () AS kept
+        FROM ranges_rangesample WHERE run_id = %(run)s) s
+    WHERE s.kept > %(most)s AND s.age > %(most)s / 4 AND s.age %% 2 = 0)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A run at one moment. None: not known (yet), or keys of this type have no width."""
+
+    run_id: str
+    job: str
+    status: RunStatus
+    reason: str
+    line: str
+    """All of it in a sentence."""
+    percent: float
+    """Of the width; 100 exactly when nothing is left."""
+    total: int | None
+    processed: int | None
+    skipped: int | None
+    failed: int | None
+    left: int | None
+    rows: int
+    rows_failed: int
+    rows_left: int | None
+    """By the estimate that the run was planned with."""
+    leaves: int
+    """Leaves that succeeded."""
+    attempts: int
+    retries: int
+    fenced: int
+    """Commits that came too late and were rolled back."""
+    nodes: Mapping[str, int]
+    """How many are in each state."""
+    lanes: int
+    """Strands at work now."""
+    open_failures: int
+    mean_seconds: float | None
+    p50_seconds: float | None
+    p95_seconds: float | None
+    p99_seconds: float | None
+    """Of leaves; told within a fifth."""
+    active_seconds: float
+    busy_seconds: float
+    rows_per_second: float | None
+    """Lately, over active time."""
+    keys_per_second: float | None
+    eta_seconds: tuple[float, float] | None
+    """If it goes on as it did for half of the time lately, and for nine tenths of it."""
+    prune_errors: int
+    probe_timeouts: int
+
+    def as_json(self) -> dict[str, Any]:
+        widths = ("total", "processed", "skipped", "failed", "left")
+        values = asdict(self)
+        for name in widths:
+            values[name] = None if values[name] is None else str(values[name])
+        values["eta_seconds"] = None if self.eta_seconds is None else list(self.eta_seconds)
+        return values
+
+
+def progress(run: RangeRun | UUID | str, *, database: Database | None = None) -> Progress:
+    """Read by two or three statements of a few milliseconds, whatever the size of the run."""
+    database = database or DjangoDatabase()
+    run_id = str(getattr(run, "id", run))
+    found = database.rows(SUMS, {"run": run_id})
+    if not found:
+        raise NotFound("range run", run_id)
+    sums = _Sums(*found[0])
+    samples = [_Sample(*row) for row in reversed(database.rows(SAMPLES, {"run": run_id}))]
+    is_text = sums.width is None
+    share = (
+        _text_left(database.rows(TEXT_PIECES, {"run": run_id}))
+        if is_text
+        else _share(sums.width, sums.width_left)
+    )
+    return _put_together(run_id, sums, samples, share)
+
+
+def take_sample(database: Database, run_id: str, *, apart: float = SAMPLE_SECONDS * 0.8) -> bool:
+    """Note the sums of a run, unless somebody did within `apart` seconds; whether it did."""
+    if not database.run(TAKE, {"run": run_id, "apart": apart}):
+        return False
+    database.run(THIN, {"run": run_id, "most": SAMPLES_KEPT})
+    return True
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+class _Sums(NamedTuple):
+    name: str
+    status: str
+    reason: str
+    probing: str
+    rows_estimate: int | None
+    width: Any
+    prune_errors: int
+    probe_timeouts: int
+    active_seconds: float
+    concurrency: int
+    rows_ok: int
+    rows_failed: int
+    width_ok: Any
+    width_skipped: Any
+    width_failed: Any
+    width_left: Any
+    leaves: int
+    retries: int
+    fenced: int
+    busy_seconds: float
+    states: list[int]
+    open_failures: int
+    leaf_seconds: Any
+
+
+class _Sample(NamedTuple):
+    rows: int
+    width: Any
+    active_seconds: float
+
+
+def _put_together(
+    run_id: str, sums: _Sums, samples: Sequence[_Sample], share_left: float
+) -> Progress:
+    status = RunStatus(sums.status)
+    is_text = sums.width is None
+    # Before there are nodes all is left.
+    left = None if is_text else int(sums.width if sums.width_left is None else sums.width_left)
+    dealt = sums.rows_ok + sums.rows_failed
+    done = None if is_text or left is None else int(sums.width) - left
+    points = [*samples, _Sample(dealt, done, sums.active_seconds)]
+    row_rates = rates((each.active_seconds, each.rows) for each in points)
+    key_rates = [] if is_text else rates((each.active_seconds, each.width) for each in points)
+    rows_left = None
+    # Only there does the estimate count what the work will count.
+    if sums.rows_estimate is not None and sums.probing in {"none", "witness"}:
+        rows_left = 0 if share_left == 0 else max(sums.rows_estimate - dealt, 0)
+    percent = 100.0 if share_left == 0 else min(99.99, 100.0 * (1 - share_left))
+    eta = None
+    if status not in ENDED:
+        if rows_left and row_rates:
+            eta = _eta(rows_left, row_rates)
+        elif left is not None and (key_rates or not left):
+            eta = _eta(left, key_rates)
+        elif 0 < share_left < 1 and sums.active_seconds:
+            # Text without an estimate: by the share that is done.
+            eta = _eta(share_left, [((1 - share_left) / sums.active_seconds, 1.0)])
+    states = dict(zip(_STATES, sums.states, strict=True))
+    counts = _buckets(sums.leaf_seconds)
+    rows_per_second, keys_per_second = smoothed(row_rates), smoothed(key_rates)
+    return Progress(
+        run_id=run_id,
+        job=sums.name,
+        status=status,
+        reason=sums.reason,
+        line=_line(status, sums, percent, rows_per_second, eta, states["running"]),
+        percent=percent,
+        total=None if is_text else int(sums.width),
+        processed=None if is_text else int(sums.width_ok),
+        skipped=None if is_text else int(sums.width_skipped),
+        failed=None if is_text else int(sums.width_failed),
+        left=left,
+        rows=sums.rows_ok,
+        rows_failed=sums.rows_failed,
+        rows_left=rows_left,
+        leaves=sums.leaves,
+        attempts=sums.leaves + sums.retries,
+        retries=sums.retries,
+        fenced=sums.fenced,
+        nodes=states,
+        lanes=states["running"],
+        open_failures=sums.open_failures,
+        mean_seconds=sums.busy_seconds / sums.leaves if sums.leaves else None,
+        p50_seconds=percentile(counts, 0.50),
+        p95_seconds=percentile(counts, 0.95),
+        p99_seconds=percentile(counts, 0.99),
+        active_seconds=sums.active_seconds,
+        busy_seconds=sums.busy_seconds,
+        rows_per_second=rows_per_second,
+        keys_per_second=keys_per_second,
+        eta_seconds=eta,
+        prune_errors=sums.prune_errors,
+        probe_timeouts=sums.probe_timeouts,
+    )
+
+
+_STATES = tuple(str(state) for state in NodeState)
+assert _STATES == ("pending", "running", "done", "skipped", "error")
+
+
+def rates(points: Iterable[tuple[float, Any]]) -> list[tuple[float, float]]:
+    """(units a second, seconds) between points of (active seconds, units), oldest first.
+
+    Points too near one another are passed over: what little happened between them says nothing.
+    A run that was reset has fewer units than before; it starts anew.
+    """
+    found: list[tuple[float, float]] = []
+    kept: list[tuple[float, Any]] = [(0.0, 0)]
+    for seconds, units in points:
+        if units is None:
+            continue
+        if seconds - kept[-1][0] >= 1.0:
+            kept.append((seconds, units))
+    for (before, had), (after, has) in pairwise(kept):
+        gained = float(has) - float(had)
+        if gained >= 0:
+            found.append((gained / (after - before), after - before))
+    # The way from the start to the first point is no more than an average of unknown age.
+    return found[1:] if len(found) > 1 else found
+
+
+def smoothed(found: Sequence[tuple[float, float]]) -> float | None:
+    """The rate now: each interval weighs as its length and its age say."""
+    rate: float | None = None
+    for latest, seconds in found:
+        weight = 1 - math.exp(-seconds / SMOOTH_SECONDS)
+        rate = latest if rate is None else rate + weight * (latest - rate)
+    return rate
+
+
+def _eta(left: float, found: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """How long `left` takes at the rates that half, and nine tenths, of the time lately exceeded."""
+    if not left:
+        return 0.0, 0.0
+    usual, slow = _exceeded(found, 0.5), _exceeded(found, 0.9)
+    if not usual:
+        return None
+    likely = float(left) / usual
+    # A stall is no reason to say "never": ten times as long is said instead.
+    return likely, min(float(left) / slow, 10 * likely) if slow else 10 * likely
+
+
+def _exceeded(found: Sequence[tuple[float, float]], share: float) -> float:
+    """The rate that was reached for `share` of the time."""
+    goal = share * sum(seconds for _, seconds in found)
+    seen = 0.0
+    for rate, seconds in sorted(found, reverse=True):
+        seen += seconds
+        if seen >= goal * (1 - 1e-9):
+            return rate
+    return 0.0
+
+
+def _share(width: Any, left: Any) -> float:
+    if not width:
+        return 0.0
+    return 1.0 if left is None else float(left / width)
+
+
+def _text_left(rows: Sequence[tuple[Any, ...]]) -> float:
+    """The share of a text range that is left, by its projection; 0 only if nothing is."""
+    from ranges.axes import TextAxis
+
+    if not rows:
+        return 0.0
+    measure = TextAxis().encode
+    lo, hi = rows[0][0] or "", rows[0][1] or ""
+    total = measure(hi) - measure(lo)
+    pieces = [(cur, end) for _, _, cur, end in rows if cur is not None]
+    if not pieces:
+        return 0.0
+    if total <= 0:
+        return 1.0
+    left = sum(measure(end) - measure(cur) for cur, end in pieces) / total
+    return max(left, 1e-9)
+
+
+def _buckets(counted: Any) -> list[int]:
+    counts = [0] * BUCKETS
+    for bucket, leaves in (_loaded(counted) or {}).items():
+        counts[min(int(bucket), BUCKETS - 1)] += int(leaves)
+    return counts
+
+
+def _loaded(value: Any) -> Any:
+    """JSON as either connection returns it: read, or still as text."""
+    import json
+
+    return json.loads(value) if isinstance(value, str | bytes) else value
+
+
+def _line(
+    status: RunStatus,
+    sums: _Sums,
+    percent: float,
+    rate: float | None,
+    eta: tuple[float, float] | None,
+    lanes: int,
+) -> str:
+    done = f"{percent:.1f} % done" if percent < 100 else "all keys done"
+    match status:
+        case RunStatus.CREATED:
+            return "not started"
+        case RunStatus.RUNNING:
+            parts = [done]
+            if rate is not None:
+                parts.append(f"{rate:,.0f} rows/s on {lanes} of {sums.concurrency} lanes")
+            if eta is not None and eta[1] > 0:
+                parts.append(f"about {in_words(eta[0])} to {in_words(eta[1])} left")
+            line = ", ".join(parts)
+        case _:
+            line = f"{status.value.replace('_', ' ')}, {done}"
+            if sums.reason:
+                line = f"{line}: {sums.reason}"
+    failures = sums.open_failures
+    if failures:
+        line += f"; {failures:,} failure{'s' if failures > 1 else ''} open"
+    return line
+
+
+def in_words(seconds: float) -> str:
+    """A length of time by its one or two largest units: 42 s, 3 min, 2 h 5 min, 12 d 3 h."""
+    whole = round(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 36:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
