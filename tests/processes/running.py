@@ -96,6 +96,9 @@ class Running:
     lines: list[dict[str, Any]] = field(default_factory=list)
     other_output: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.follower = Thread(target=self.follow, daemon=True)
+
     def follow(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
@@ -115,11 +118,19 @@ class Running:
         ]
 
     def wait_for(self, message: str, count: int = 1, **facts: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = eventually(
-            lambda: len(lines := self.logged(message, **facts)) >= count and lines,
+        def found() -> list[dict[str, Any]]:
+            lines = self.logged(message, **facts)
+            if len(lines) >= count:
+                return lines
+            # Its last lines may still be on their way to us.
+            assert self.process.poll() is None or self.follower.is_alive(), "it has ended"
+            return []
+
+        lines: list[dict[str, Any]] = eventually(
+            found,
             lambda: f"{count} x {message!r} in {self.messages()} {self.other_output}",
         )
-        return found
+        return lines
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -154,8 +165,7 @@ def run(command: Sequence[str], url: str, **variables: str) -> Iterator[Running]
         text=True,
     )
     running = Running(process)
-    follower = Thread(target=running.follow, daemon=True)
-    follower.start()
+    running.follower.start()
     try:
         yield running
     except BaseException:
@@ -165,7 +175,7 @@ def run(command: Sequence[str], url: str, **variables: str) -> Iterator[Running]
         if process.poll() is None:
             process.kill()
             process.wait(10)
-        follower.join(10)
+        running.follower.join(10)
 
 
 def runworker(url: str, *options: str, **variables: str) -> Any:

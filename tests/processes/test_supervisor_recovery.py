@@ -80,8 +80,9 @@ def test_when_supervisor_and_child_are_killed_another_worker_runs_the_jobs(
         eventually(lambda: all_completed(tables, ids), "all completed")
         assert other.stop() == 0
 
-    assert max(len(tables.attempts(job)) for job in ids) == 2
-    assert all(tables.attempts(job)[-1] == "succeeded" for job in ids)
+    histories = [tables.attempts(job) for job in ids]
+    assert sum(history.count("lost") for history in histories) in (2, 3)
+    assert all(history[-1] == "succeeded" for history in histories), histories
 
 
 def test_jobs_are_rescued_also_when_the_dead_workers_row_is_gone(
