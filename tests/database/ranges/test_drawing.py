@@ -163,8 +163,13 @@ def test_the_strip_of_a_part_is_the_strip_of_these_keys() -> None:
     ]
     assert len(coverage(run, lo=1, hi=4)["buckets"]) == 3
     assert coverage(run, lo=4, hi=4)["buckets"] == []
-    for options, field in (({"lo": -1}, "from"), ({"hi": 1_001}, "to"), ({"width": 0}, "width"),
-                           ({"lo": 5, "hi": 4}, "to")):  # fmt: skip
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"lo": -1}, "from"),
+        ({"hi": 1_001}, "to"),
+        ({"width": 0}, "width"),
+        ({"lo": 5, "hi": 4}, "to"),
+    )
+    for options, field in wrong:
         with pytest.raises(InvalidInput) as caught:
             coverage(run, **options)
         assert caught.value.field == field

@@ -107,7 +107,7 @@ def test_the_rate_is_that_of_active_time_lately() -> None:
         ),
     )
     found = progress(run)
-    assert found.rows_per_second == pytest.approx(70, abs=5)
+    assert found.rows_per_second == pytest.approx(77, abs=5)
     assert found.eta_seconds == pytest.approx((50, 500))
 
 
