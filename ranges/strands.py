@@ -70,6 +70,10 @@ class Node:
         self.traceback = ""
 
     @property
+    def is_running(self) -> bool:
+        return self.state is NodeState.RUNNING
+
+    @property
     def is_whole(self) -> bool:
         """Whether it is tried as one leaf, as it stands."""
         return self.kind is NodeKind.BISECT

@@ -11,9 +11,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ranges import Block, IntRange, Leaf, LeafRange, MemoryRun, RangeJob, RetryPolicy, fixed
-from ranges import memory as engine
-from ranges.memory import MemoryContext
+from ranges import (
+    Block,
+    IntRange,
+    Leaf,
+    LeafRange,
+    MemoryRun,
+    RangeJob,
+    RetryPolicy,
+    fixed,
+    frontier,
+    memory,
+)
+from ranges.memory_context import MemoryContext
 from ranges.states import ENDED, NodeState, RunStatus
 
 EXAMPLES = int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300"))
@@ -24,9 +34,9 @@ class Lanes(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(engine, "LEAST_TO_STEAL_SECONDS", 0.0)
-        self.patch.setattr(engine, "transient_seconds", lambda tries, random: 0.0)
-        self.patch.setattr(engine, "cool_down_seconds", lambda thefts: 0.0)
+        self.patch.setattr(memory, "LEAST_TO_STEAL_SECONDS", 0.0)
+        self.patch.setattr(frontier, "transient_seconds", lambda tries, random: 0.0)
+        self.patch.setattr(frontier, "cool_down_seconds", lambda thefts: 0.0)
         self.lanes: dict[int, Any] = {}
         self.wishes: dict[int, Any] = {}
         self.done: Counter[int] = Counter()
