@@ -22,7 +22,8 @@ def main() -> None:
             sys.argv, postgres=not given.database_url, valkey=not given.redis_url
         )
     except (ImproperlyConfigured, ServerFailed) as error:
-        sys.exit(str(error))
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2 if "runworker" in sys.argv[1:2] else 1)  # runworker: 2 means bad settings
     execute_from_command_line(sys.argv)
 
 

@@ -29,7 +29,7 @@ def main() -> int:
     charge = json.loads(os.environ["COPPICE_CHILD"])
     _die_with(charge["supervisor_pid"])
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the supervisor decides
+        signal.signal(number, _the_supervisor_decides)
     report = Reporter(charge["report_fd"])
     try:
         import django
@@ -197,6 +197,10 @@ class Child:
         sys.stdout.flush()
         # A thread that was given up, or a library's, must not keep the process.
         os._exit(code if written else EXIT_FORCED)
+
+
+def _the_supervisor_decides(_number: int, _frame: object) -> None:
+    """Not SIG_IGN, which the programs that handlers start would inherit."""
 
 
 def _die_with(supervisor_pid: int) -> None:

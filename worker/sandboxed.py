@@ -50,7 +50,7 @@ class PipeDesk:
 def attempt(pipe: Connection, worker_id: str, job: Claimed) -> None:
     """Run one attempt and send its outcome."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _nothing)
     die_with_parent()
     desk = PipeDesk(pipe)
     handler = registry.find(job.type)
@@ -66,6 +66,10 @@ def attempt(pipe: Connection, worker_id: str, job: Claimed) -> None:
         desk.send(Said(outcome=asyncio.run(execution.run_async(handler, job, context))))
     else:
         desk.send(Said(outcome=execution.run_sync(handler, job, context)))
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """Not SIG_IGN, which the programs that the handler starts would inherit."""
 
 
 def _listen(pipe: Connection, context: Context) -> None:
