@@ -45,12 +45,12 @@ PAYLOAD_HELP = "JSON; @FILE reads it from a file, - from standard input"
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def refusals(names: Mapping[str, str] = OPTIONS) -> Iterator[None]:
     """Turn what a caller can mend into a CommandError (exit code 1) that names the option."""
     try:
         yield
     except InvalidInput as error:
-        raise CommandError(_worded(error)) from error
+        raise CommandError(_worded(error, names)) from error
     except CoppiceError as error:
         raise CommandError(str(error)) from error
     except (OperationalError, InterfaceError) as error:
@@ -110,7 +110,7 @@ def shown(value: object, style: str = "") -> Text:
     return Text(text, style=style)
 
 
-def _worded(error: InvalidInput) -> str:
+def _worded(error: InvalidInput, names: Mapping[str, str]) -> str:
     base = error.field.replace("[", ".").partition(".")[0]
-    option = OPTIONS.get(base, base)
+    option = names.get(base, base)
     return f"{option}: {error.message}" if base == error.field else f"{option}: {error}"

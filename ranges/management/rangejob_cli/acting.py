@@ -1,0 +1,115 @@
+"""`manage.py rangejob pause`, `resume`, `cancel`, `retune`, `retry-failed` and `waive`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.management.base import CommandError, OutputWrapper
+
+from jobs.management.arguments import print_json
+from ranges import lifecycle
+from ranges.management.rangejob_cli.facts import facts
+from ranges.management.rangejob_cli.following import follow
+from ranges.management.rangejob_cli.options import BY, find_run
+from ranges.models import RangeFailure, RangeRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    HELP: str
+    done: str
+    call: Callable[[RangeRun, dict[str, Any]], Any]
+    takes_reason: bool = False
+    can_follow: bool = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", metavar="RUN", help="its id, or how that begins")
+        if self.takes_reason:
+            parser.add_argument("--reason", default="", metavar="TEXT", help="shown with the run")
+        if self.can_follow:
+            parser.add_argument(
+                "--follow", action="store_true", help="show how it goes on, until Ctrl-C"
+            )
+
+    def run(self, stdout: OutputWrapper, options: dict[str, Any]) -> None:
+        run = find_run(options["id"])
+        said = self.call(run, options)
+        _tell(stdout, run, said or f"{self.done} {run.id}.", options)
+        if self.can_follow and options["follow"]:
+            follow(stdout, run, as_json=options["json"])
+
+
+class _Retune(Act):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--concurrency", type=int, required=True, metavar="N", help="lanes")
+
+
+class _Waive:
+    HELP = "close failures by decision, with the reason"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "ids", nargs="+", type=int, metavar="FAILURE", help="numbers that `failures` lists"
+        )
+        parser.add_argument("--reason", required=True, metavar="TEXT", help="kept with it")
+
+    def run(self, stdout: OutputWrapper, options: dict[str, Any]) -> None:
+        waived = [lifecycle.waive(id, options["reason"], by=BY) for id in options["ids"]]
+        if options["json"]:
+            print_json(stdout, {"waived": [failure.id for failure in waived]})
+        else:
+            stdout.write(f"Waived {_failures(len(waived))}.")
+
+
+def _pause(run: RangeRun, options: dict[str, Any]) -> None:
+    lifecycle.pause(run, reason=options["reason"], by=BY)
+
+
+def _resume(run: RangeRun, options: dict[str, Any]) -> None:  # noqa: ARG001
+    lifecycle.resume(run, by=BY)
+
+
+def _cancel(run: RangeRun, options: dict[str, Any]) -> None:
+    lifecycle.cancel(run, reason=options["reason"], by=BY)
+
+
+def _retune(run: RangeRun, options: dict[str, Any]) -> str:
+    lifecycle.retune(run, concurrency=options["concurrency"], by=BY)
+    lanes = "1 lane" if run.concurrency == 1 else f"{run.concurrency:,} lanes"
+    return f"{run.id} has {lanes}."
+
+
+def _retry_failed(run: RangeRun, options: dict[str, Any]) -> str:  # noqa: ARG001
+    if not RangeFailure.objects.using(run._state.db).filter(run=run, state="open").exists():  # noqa: SLF001
+        raise CommandError("the run has no open failures")
+    return f"Retrying {_failures(lifecycle.retry_failed(run, by=BY))} of {run.id}."
+
+
+def _failures(count: int) -> str:
+    return "1 failure" if count == 1 else f"{count:,} failures"
+
+
+def _tell(stdout: OutputWrapper, run: RangeRun, said: str, options: dict[str, Any]) -> None:
+    if options["json"]:
+        print_json(stdout, facts(run))
+    else:
+        stdout.write(said)
+
+
+PAUSE = Act(
+    HELP="begin no leaf more; those at work go on to their end",
+    done="Paused",
+    call=_pause,
+    takes_reason=True,
+)
+RESUME = Act(HELP="go on where it stopped", done="Resumed", call=_resume, can_follow=True)
+CANCEL = Act(HELP="end it for good", done="Cancelled", call=_cancel, takes_reason=True)
+RETUNE = _Retune(HELP="give it more lanes, or fewer", done="Retuned", call=_retune)
+RETRY_FAILED = Act(
+    HELP="work at the open failures again", done="Retrying", call=_retry_failed, can_follow=True
+)
+WAIVE = _Waive()
