@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ranges.keyed import Keyed
 
 SAMPLED_PAGES = 500
-SAMPLED_ROWS = 20_000
+SAMPLED_ROWS = 5_000
 SAMPLE_MILLISECONDS = 5_000
 """A condition may look at other tables, so the pages alone do not bound the cost."""
 
@@ -39,6 +39,16 @@ PAGES = """
 SELECT pg_catalog.pg_relation_size(oid) / current_setting('block_size')::int
 FROM pg_catalog.pg_class
 WHERE oid = to_regclass(%s) AND relkind IN ('r', 'm')
+"""
+
+# Pages come in the order of the table, often that of the keys: so every so-manieth row is taken, and
+# not the first ones.
+THINNED = """
+SELECT key FROM (
+    SELECT key, row_number() OVER () AS place, count(*) OVER () AS total
+    FROM ({rows}) walked(key) WHERE key IS NOT NULL
+) numbered
+WHERE total <= {most} OR place %% (1 + total / {most}) = 0
 """
 
 
@@ -69,7 +79,7 @@ def sampled_keys(keyed: Keyed) -> list[Position]:
         if clause is None:
             return []
         found = keyed.ask(
-            f"SELECT key FROM ({clause}) walked(key) WHERE key IS NOT NULL LIMIT {SAMPLED_ROWS}",
+            THINNED.format(rows=clause, most=SAMPLED_ROWS),
             params,
             milliseconds=SAMPLE_MILLISECONDS,
             settings={},
