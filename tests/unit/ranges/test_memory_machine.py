@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -104,14 +104,15 @@ class Lanes(RuleBasedStateMachine):
             return
         if luck == "part" and wish.leaf.hi - wish.leaf.lo > 1:
             upto = data.draw(st.integers(wish.leaf.lo + 1, wish.leaf.hi - 1))
-            if not self.bad & set(range(wish.node.cur, upto)) and upto > wish.node.cur:
-                self.done.update(range(wish.node.cur, upto))
+            cur = cast(int, wish.node.cur)
+            if not self.bad & set(range(cur, upto)) and upto > cur:
+                self.done.update(range(cur, upto))
                 wish.checkpoint(upto)
             return
         self.finish(index, wish, luck)
 
     def finish(self, index: int, wish: MemoryContext, luck: str) -> None:
-        rest = range(wish.node.cur, wish.leaf.hi)
+        rest = range(cast(int, wish.node.cur), wish.leaf.hi)
         error: Exception | None = None
         if luck == "transient":
             error = ConnectionError("it passes")
