@@ -115,8 +115,11 @@ class Keyed:
             if self.axis.collation:
                 rows = rows.annotate(**{KEY: self._expression()})
                 name = KEY
+            query = rows.values_list(name).query
+            # Probes take no locks; and a locking subquery would not be folded into the walk.
+            query.select_for_update = False
             try:
-                sql, params = rows.values_list(name).query.get_compiler(using=self.alias).as_sql()
+                sql, params = query.get_compiler(using=self.alias).as_sql()
                 self._compiled[todo] = sql, tuple(params)
             except EmptyResultSet:
                 self._compiled[todo] = None

@@ -150,6 +150,41 @@ def test_a_leaf_can_be_updated_and_rows_that_do_not_match_over_are_left_alone() 
     assert Numbered.objects.filter(done=True).count() == 15
 
 
+def test_rows_that_change_under_the_walk_are_still_met_once() -> None:
+    chance = random.Random(11)
+    ids = sorted(chance.sample(range(10_000), 400))
+    numbered(ids, chance.sample(ids, 150))
+    left = set(Numbered.objects.filter(done=False).values_list("id", flat=True))
+    source = QuerySource(Numbered.objects.all(), todo=Q(done=False))
+    cur, hi, done, gone = 0, 10_000, list[int](), set[int]()
+    while found := source.next_leaf(cur, hi, 7):
+        rows = list(source.leaf_queryset(found.first, found.upto))
+        done += [row.id for row in rows]
+        Numbered.objects.filter(id__in=[row.id for row in rows]).update(done=True)
+        # Others finish some, delete some and add some, before and behind the cursor.
+        behind = [id for id in left if id not in done]
+        for id in chance.sample(behind, min(3, len(behind))):
+            gone.add(id)
+            if chance.random() < 0.5:
+                Numbered.objects.filter(id=id).update(done=True)
+            else:
+                Numbered.objects.filter(id=id).delete()
+        assert isinstance(found.upto, int)
+        cur = found.upto
+    assert len(done) == len(set(done))
+    assert left - gone <= set(done) <= left
+
+
+def test_a_queryset_that_locks_its_rows_locks_none_while_probing() -> None:
+    numbered(range(10))
+    source = QuerySource(Numbered.objects.select_for_update(skip_locked=True), todo=Q(done=False))
+    with CaptureQueriesContext(connection) as asked:
+        found = source.next_leaf(0, 10, 5)
+    assert found is not None
+    assert not any("FOR UPDATE" in one["sql"] for one in asked)
+    assert "FOR UPDATE" in str(source.leaf_queryset(0, 5).query)
+
+
 # --- Keys of each type ----------------------------------------------------------------------------
 
 
@@ -364,8 +399,12 @@ def test_a_probe_sees_what_its_own_transaction_wrote() -> None:
     with transaction.atomic():
         source.leaf_queryset(0, 5).update(done=True)
         found = source.next_leaf(0, 10, 2)
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            assert cursor.fetchone()[0] == "0"
     assert found is not None
     assert found.first == 5
+    assert Numbered.objects.filter(done=True).count() == 5
 
 
 def test_a_condition_on_another_table_is_walked_with_exists() -> None:
