@@ -11,7 +11,9 @@
    who resumes starts only those that have left.
 4. The last lane to leave ends the run, once.
 
-Nothing survives the process. Where `over` is a queryset, each leaf is one transaction if `atomic`.
+Nothing survives the process. Where `over` is a queryset, each leaf is one transaction if `atomic`;
+rows that need work again behind a cursor are left to the next run. A leaf's `hard_timeout` has no
+effect: a thread cannot be taken away from a leaf that hangs.
 """
 
 from __future__ import annotations
@@ -139,7 +141,14 @@ class MemoryRun:
         """The same inside an event loop."""
         if not self._is_async:
             return await asyncio.to_thread(self.run)
-        await self._host(self._begin())
+        missing = self._begin()
+        with self._lock:
+            is_hosted = self._loop is not None
+        if is_hosted or not missing:
+            # Lanes from before the pause are still at work, in a loop of their own.
+            self._staff(missing)
+            return await asyncio.to_thread(self.wait)
+        await self._host(missing)
         if self._crash is not None:
             raise self._crash
         return self.statistics()

@@ -179,3 +179,16 @@ def test_jobs_of_one_type_are_told_by_their_ids() -> None:
     assert heard == [
         Event("job.created", each, "resize", "images", {"by": "a test"}) for each in ("1", "2")
     ]
+
+
+def test_what_is_told_to_listeners_alone_never_reaches_the_feed() -> None:
+    feed, seen = Feed(), list[Event]()
+    events.send_to(feed)
+    assert not events.heard("node.started")
+    on("node.*", seen.append)
+    assert events.heard("node.started")
+    assert not events.heard("range.started")
+    told = [Event("node.started"), Event("range.started")]
+    events.tell_listeners(told)
+    assert seen == told[:1]
+    assert not feed.sent

@@ -15,7 +15,7 @@ from ranges.sources import PlainSource
 
 
 class Doubles(RangeJob):
-    over = IntRange(0, 100)
+    over: Any = IntRange(0, 100)
 
     def process(self, leaf: LeafRange, context: Any) -> None: ...
 
@@ -122,7 +122,7 @@ def test_two_classes_of_one_name_are_refused_and_a_base_is_no_job() -> None:
 
 def test_what_to_run_over_may_be_computed_or_an_axis_alone() -> None:
     class Computed(Doubles):
-        def over(self) -> IntRange:
+        def over(self) -> Any:
             return IntRange(5, 8)
 
     assert declaring.bounds_of(Computed().source(), None, None) == (5, 8)
@@ -147,7 +147,7 @@ def test_what_to_run_over_may_be_computed_or_an_axis_alone() -> None:
 
 def test_the_end_of_a_table_may_lie_before_the_start_that_was_asked_for() -> None:
     class Table(PlainSource):
-        counts_rows = True  # type: ignore[assignment]
+        counts_rows = True
 
     table = Table(IntAxis(), 10, 20)
     assert declaring.bounds_of(table, None, None) == (10, 20)

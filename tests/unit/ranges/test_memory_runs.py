@@ -27,6 +27,7 @@ from ranges import (
     MemoryRun,
     RangeJob,
     RetryPolicy,
+    Statistics,
     exponential,
     fixed,
     frontier,
@@ -192,11 +193,12 @@ def test_async_code_needs_no_transaction_and_says_so() -> None:
 
 
 def test_an_async_run_completes_in_any_way_of_starting_it() -> None:
-    for start in (
+    ways: tuple[Callable[[MemoryRun], Statistics], ...] = (
         lambda run: run.run(),
         lambda run: asyncio.run(run.arun()),
         lambda run: run.start().wait(PATIENCE_SECONDS),
-    ):
+    )
+    for start in ways:
         job = Dozes()
         run = run_of(job)
         assert start(run).status is RunStatus.COMPLETED
@@ -218,6 +220,27 @@ def test_an_async_run_pauses_and_resumes_from_outside() -> None:
         stop()
     run.resume()
     assert run.wait(PATIENCE_SECONDS).status is RunStatus.COMPLETED
+    assert job.seen == Counter(range(200))
+
+
+def test_an_async_run_goes_on_in_the_caller_while_a_lane_still_works_elsewhere() -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    class Waits(Dozes):
+        async def process(self, leaf: LeafRange, context: Any) -> None:
+            entered.set()
+            await asyncio.to_thread(go_on.wait, PATIENCE_SECONDS)
+            await super().process(leaf, context)
+
+    job = Waits()
+    run = run_of(job, concurrency=1).start()
+    entered.wait(PATIENCE_SECONDS)
+    run.pause()
+    stop = on("range.resumed", lambda event: go_on.set())
+    try:
+        assert run.run().status is RunStatus.COMPLETED
+    finally:
+        stop()
     assert job.seen == Counter(range(200))
 
 

@@ -101,7 +101,7 @@ def test_a_run_starts_with_at_most_twice_as_many_strands_as_lanes(
     assert found[0][0] == lo
     assert found[-1][1] == lo + width
     assert all(a[1] == b[0] for a, b in pairwise(found))
-    assert all(a < b for a, b in found)
+    assert all(a < b for a, b in found)  # type: ignore[operator]
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
