@@ -7,7 +7,7 @@ from examples.geonames.models import City, CountrySummary
 
 @admin.register(City)
 class CityAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    list_display = ["name", "country", "population", "utc_offset_minutes", "geohash"]
+    list_display = ["name", "country", "population", "utc_offset_minutes", "geohash", "cell"]
     list_filter = ["country"]
     search_fields = ["name__startswith"]
     ordering = ["id"]

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 
 class City(models.Model):
-    """A populated place; its key is the one of geonames.org. Jobs fill in the last two fields."""
+    """A populated place; its key is the one of geonames.org. Jobs fill in the last three fields."""
 
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=200)
@@ -22,6 +22,13 @@ class City(models.Model):
     geohash = models.CharField(
         max_length=12, blank=True, default="", db_default="", db_collation="C"
     )
+    cell = models.CharField(
+        max_length=5,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The geohash cell of about five kilometres; a range job fills it in.",
+    )
 
     class Meta:
         verbose_name_plural = "cities"
@@ -29,6 +36,7 @@ class City(models.Model):
             models.Index(name="city_country", fields=["country", "id"]),
             models.Index(name="city_name", fields=["name"]),
             models.Index(name="city_unlocated", fields=["id"], condition=Q(geohash="")),
+            models.Index(name="city_without_cell", fields=["id"], condition=Q(cell="")),
         ]
 
     def __str__(self) -> str:

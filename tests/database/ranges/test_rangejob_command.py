@@ -112,6 +112,7 @@ class TestStart:
         assert (made.concurrency, made.priority, made.queue) == (5, 1, "nightly")
         assert (made.failure_threshold, made.max_depth) == (2.5, 9)
         assert (found["lo"], found["hi"], found["leaf"]) == (0, 900, {"max_size": 50})
+        assert made.job_id is not None
         job = Job.objects.get(id=made.job_id)
         assert (job.unmet_dependencies, job.scheduled_at.year) == (1, 2031)
         assert "params" not in found
@@ -329,7 +330,7 @@ class TestVerify:
 
     def test_a_gap_is_found(self) -> None:
         id = ended()
-        node = RangeNode.objects.filter(run=id).exclude(lo=0).order_by("lo")[0]
+        node = RangeNode.objects.filter(run=the(id)).exclude(lo=0).order_by("lo")[0]
         RangeNode.objects.filter(id=node.id).delete()
         text = found_something("verify", id)
         assert "BROKEN" in text

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from examples.geonames import loading
 from examples.geonames.demo.account import NAME, password_of_admin
+from examples.geonames.demo.cells import Cells
 from examples.geonames.demo.countries import Countries
 from examples.geonames.demo.display import Display
 from examples.geonames.demo.processes import (
@@ -86,7 +87,7 @@ class Command(BaseCommand):
         loading.load(limit)
 
         # All that the demo has Coppice do.
-        workloads: list[Workload] = [Countries(), Seeded()]
+        workloads: list[Workload] = [Countries(), Cells(), Seeded()]
         for workload in workloads:
             workload.start()
 
