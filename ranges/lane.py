@@ -25,18 +25,18 @@ from typing import Any
 
 from django.db import connections, transaction
 
-from jobs import conf, events
+from jobs import events
 from jobs.answers import JobTimeout, Snooze
 from jobs.context import Context
 from jobs.database import DjangoDatabase, is_away
 from jobs.lifecycle.rows import cause
-from ranges import failing
+from ranges import failing, progress
 from ranges.context import LaneContext
 from ranges.declaring import HandBack, LeafRange, least_leaf
 from ranges.failing import DiedAtWork, Fault, Lost
 from ranges.loading import Loaded, work_alias
 from ranges.nodes import Fenced, Lease, Node, Nodes, Segment, Standing
-from ranges.positions import Position, before, width
+from ranges.positions import Position, before
 from ranges.retrying import TRANSIENT_TRIES, crossed, most_open_bisects, transient_seconds
 from ranges.sizing import LeafSizer
 from ranges.states import NodeState, RunStatus
@@ -51,6 +51,8 @@ LOOK_SECONDS = 0.1
 SAMPLE_SECONDS = 10.0
 LOCK_SECONDS = 10.0
 """A leaf that waits longer for a lock is broken off and tried again, smaller."""
+MOST_ITEMS = 10**12
+"""Counted for one leaf. The ledger of widths is exact; this one must fit a bigint."""
 
 STANDING = "SELECT status, concurrency FROM ranges_rangerun WHERE id = %(run)s::uuid"
 
@@ -107,6 +109,7 @@ class Lane:
                 try:
                     self._work_at(node, ends_at)
                 except Fenced:
+                    self._nodes.note_fenced(node)
                     self._emit("node.stale", node)
                     return Snooze(LOOK_SECONDS, quiet=True)
                 continue
@@ -186,7 +189,7 @@ class Lane:
                     return self._peel(node, HandBack("it was handed back without any progress"))
                 self._nodes.release(node)
                 return None
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - whatever `process` raises is the leaf's
                 verdict = self._judge(error)
                 if verdict == "stop":
                     self._nodes.release(node)
@@ -252,7 +255,7 @@ class Lane:
         source = self._loaded.source
         leaf = LeafRange(source, node.cur, node.resv)
         if not source.counts_rows:
-            items = width(source.axis, node.cur, node.resv)
+            items = self._width(node.cur, node.resv)
         elif items is None and not self._counts_itself:
             items = leaf.queryset.count()
         checkpoint = None if self._options.atomic else self._checkpointer(node)
@@ -268,17 +271,16 @@ class Lane:
             self._counts_itself = True
             items = max(0, answer)
         elif not source.counts_rows:
-            items = width(source.axis, node.cur, node.resv)  # checkpoints have counted the rest
+            items = self._width(node.cur, node.resv)  # checkpoints have counted the rest
         if sizer is not None and items:
             sizer.observe(items, seconds)
         return context, items or 0, seconds
 
     def _checkpointer(self, node: Node) -> Callable[[Position], None]:
         def checkpoint(upto: Position) -> None:
-            axis = self._loaded.source.axis
             items = 0
             if not self._loaded.source.counts_rows:
-                items = width(axis, node.cur, upto)
+                items = self._width(node.cur, upto)
             self._nodes.checkpoint(node, upto, items=items)
 
         return checkpoint
@@ -319,7 +321,7 @@ class Lane:
                 left = 0
                 at = end
 
-        for place in sorted(failed):  # type: ignore[type-var]
+        for place in sorted(failed):
             done_upto(place)
             end = place + 1 if isinstance(place, int) else place + "\x01"
             one = self._lost(node, place, end, 1, failed[place], is_key=True)
@@ -390,15 +392,15 @@ class Lane:
         if not self._goes_on(standing) or self._context.should_yield:
             self._nodes.release(node)
             return
-        if keys is not None and retry.bisect and not node.interrupted:
-            if 1 < len(keys) <= failing.ITEMWISE:
-                self._each(node, keys)
-                return
+        one_by_one = keys is not None and retry.bisect and not node.interrupted
+        if keys is not None and one_by_one and 1 < len(keys) <= failing.ITEMWISE:
+            self._each(node, keys)
+            return
         try:
             moved = self._leaf(node, None, None, lambda: Step(None, node.resv))
         except Fenced:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             verdict = "stop" if isinstance(error, HandBack) else self._judge(error)
             if verdict == "stop" or (verdict == "transient" and self._rest_a_while(node)):
                 self._nodes.release(node)
@@ -531,8 +533,14 @@ class Lane:
     def _count(self, node: Node) -> int:
         source = self._loaded.source
         if not source.counts_rows:
-            return width(source.axis, node.cur, node.resv)
+            return self._width(node.cur, node.resv)
         return int(source.leaf_queryset(node.cur, node.resv).count())
+
+    def _width(self, lo: Position, hi: Position) -> int:
+        """The items of a plain range: what it holds, as far as a counter can; of text, one."""
+        if isinstance(lo, int) and isinstance(hi, int):
+            return min(hi - lo, MOST_ITEMS)
+        return 1
 
     def _check_threshold(self) -> None:
         """Stop the run early when too much of what was tried has failed."""
@@ -581,8 +589,6 @@ class Lane:
     def _sample(self) -> None:
         now = time.monotonic()
         if now - self._sampled_at >= SAMPLE_SECONDS:
-            from ranges import progress
-
             self._sampled_at = now
             progress.take_sample(self._database, self._loaded.run_id)
 

@@ -7,8 +7,8 @@ commit. `Conflict`, `NotFound` and `InvalidInput` leave everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -235,13 +235,9 @@ def waive(failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFai
         found.resolved_at = Now()
         found.save(update_fields=["state", "reason", "resolved_by", "resolved_at"])
         found.refresh_from_db()
-        if run.status in (RunStatus.FAILED, RunStatus.PARTIALLY_FAILED):
-            if (
-                not RangeFailure.objects.using(alias)
-                .filter(run=run, state=FailureState.OPEN)
-                .exists()
-            ):
-                _reopen(run)
+        opened = RangeFailure.objects.using(alias).filter(run=run, state=FailureState.OPEN)
+        if run.status in (RunStatus.FAILED, RunStatus.PARTIALLY_FAILED) and not opened.exists():
+            _reopen(run)
     return found
 
 
@@ -347,27 +343,15 @@ def planned_bounds(run: RangeRun, source: Source) -> tuple[Position, Position]:
 # One step of each
 
 
-class _changing:
+@contextmanager
+def _changing(given: RangeRun | UUID | str) -> Iterator[RangeRun]:
     """Lock a run's row for a change, in a transaction; the instance given is brought up to date."""
-
-    def __init__(self, run: RangeRun | UUID | str) -> None:
-        self._given = run
-        self._atomic = transaction.atomic(using=conf.get().database)
-
-    def __enter__(self) -> RangeRun:
-        self._atomic.__enter__()
-        try:
-            self._run = _locked(getattr(self._given, "id", self._given))
-        except BaseException as error:
-            self._atomic.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self._run
-
-    def __exit__(self, *error: Any) -> None:
-        self._atomic.__exit__(*error)
-        if isinstance(self._given, RangeRun) and error[0] is None:
-            for name in (each.attname for each in RangeRun._meta.concrete_fields):  # noqa: SLF001
-                setattr(self._given, name, getattr(self._run, name))
+    with transaction.atomic(using=conf.get().database):
+        run = _locked(getattr(given, "id", given))
+        yield run
+    if isinstance(given, RangeRun):
+        for name in (each.attname for each in RangeRun._meta.concrete_fields):  # noqa: SLF001
+            setattr(given, name, getattr(run, name))
 
 
 def _locked(id: Any) -> RangeRun:
@@ -411,7 +395,7 @@ def _go_on(run: RangeRun) -> None:
     if run.planned:
         start_clock(run)
     alias = conf.get().database
-    job = Job.objects.using(alias).select_for_update(no_key=True).filter(id=run.job_id).first()
+    job = Job.objects.using(alias).select_for_update(no_key=True).filter(pk=run.job_id).first()
     if job is None or job.status in (Status.COMPLETED, Status.CANCELLED):
         _write(run, job_id=_enqueue(run).id)
     elif job.status == Status.FAILED:

@@ -14,7 +14,8 @@ What must always be true:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from jobs.database import DjangoDatabase
@@ -39,6 +40,8 @@ ATTEMPTED = """
 SELECT coalesce(sum(rows_ok), 0)::bigint, coalesce(sum(rows_failed), 0)::bigint
 FROM ranges_rangenode WHERE run_id = %(run)s::uuid
 """
+
+FENCED = "UPDATE ranges_rangenode SET fenced = fenced + 1 WHERE id = %(id)s"
 
 
 class Fenced(CoppiceError):
@@ -132,7 +135,7 @@ class Nodes:
         self._cells = cells
         self._sql: Statements = ORDINAL if is_ordinal else TEXT
         self._is_ordinal = is_ordinal
-        self._owner = {"job": lease.job_id, "epoch": lease.epoch}
+        self._owner: dict[str, Any] = {"job": lease.job_id, "epoch": lease.epoch}
         self._hard = hard_seconds
 
     # Taking and giving back
@@ -173,6 +176,9 @@ class Nodes:
         """Items done and items failed, over the whole run."""
         done, failed = self.database.rows(ATTEMPTED, {"run": self.run_id})[0]
         return int(done), int(failed)
+
+    def note_fenced(self, node: Node) -> None:
+        self.database.run(FENCED, {"id": node.id})
 
     # The walk
 
@@ -286,17 +292,16 @@ class Nodes:
 
     # Leaves that failed
 
-    def rewrite(
-        self, node: Node, segments: Sequence[Segment], *, seconds: float = 0.0
-    ) -> tuple[list[int], Node | None]:
+    def rewrite(self, node: Node, segments: Sequence[Segment]) -> tuple[list[int], Node | None]:
         """Replace the leaf [cur, resv) by nodes of its own, one for each segment.
 
         The segments chain from `cur` to `resv`. What lies before stays with the node, what lies
         behind becomes a strand of the same owner, which is returned; None if there is nothing.
         Returns the segments' node ids as well. Raises Fenced. Within the caller's transaction.
         """
-        assert segments and segments[0].lo == node.cur and segments[-1].hi == node.resv
-        assert all(a.hi == b.lo for a, b in zip(segments, segments[1:], strict=False))
+        assert segments[0].lo == node.cur
+        assert segments[-1].hi == node.resv
+        assert all(one.hi == other.lo for one, other in pairwise(segments))
         rows = self.database.rows(self._sql.hold, self._fence(node))
         if not rows:
             raise Fenced("another lane has the node")
@@ -321,8 +326,8 @@ class Nodes:
 
     def halve(self, node: Node, at: Position, segment: Segment) -> None:
         """Part a failing leaf in two nodes, each to be tried by itself. Raises Fenced."""
-        left = _with(segment, lo=node.cur, hi=at, depth=node.depth + 1)
-        right = _with(segment, lo=at, hi=node.resv, depth=node.depth + 1)
+        left = replace(segment, lo=node.cur, hi=at, depth=node.depth + 1)
+        right = replace(segment, lo=at, hi=node.resv, depth=node.depth + 1)
         self.rewrite(node, [left, right])
 
     def _shrink(self, node: Node) -> None:
@@ -403,6 +408,7 @@ class Nodes:
             "width_ok": size if is_done else 0,
             "width_failed": size if is_error else 0,
             "leaves": 1 if is_done or is_error else 0,
+            "retries": 0 if is_done or is_error else 1,
             "error": segment.error,
             "traceback": segment.traceback,
             "fingerprint": segment.fingerprint,
@@ -427,7 +433,7 @@ class Nodes:
         facts = {"kind": kind, "state": state, "lo": lo, "hi": hi, "cur": cur, "cells": cells}
         self.database.run(
             self._sql.rewrite,
-            {"id": node.id, "depth": depth, "retries": 0, **facts, **counts, **owner},
+            {"id": node.id, "depth": depth, **facts, **counts, **owner},
         )
 
     def insert(
@@ -462,7 +468,8 @@ class Nodes:
                 "epoch": epoch,
                 "pace": pace,
                 "cells": cells,
-                **{**_NO_COUNTS, **counts},
+                **_NO_COUNTS,
+                **counts,
             },
         )
         return int(rows[0][0])
@@ -542,13 +549,8 @@ _NO_COUNTS: dict[str, Any] = {
     "width_ok": 0,
     "width_failed": 0,
     "leaves": 0,
+    "retries": 0,
     "error": "",
     "traceback": "",
     "fingerprint": "",
 }
-
-
-def _with(segment: Segment, **changes: Any) -> Segment:
-    from dataclasses import replace
-
-    return replace(segment, **changes)

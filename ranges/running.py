@@ -29,6 +29,7 @@ from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.nodes import Nodes
 from ranges.positions import before
 from ranges.proof import verify
+from ranges.querying import QuerySource
 from ranges.sizing import LeafSizer
 from ranges.sources import ProbeTimeout
 from ranges.splitting import start_pieces
@@ -118,11 +119,10 @@ def plan(loaded: Loaded) -> int:
 def _probing(loaded: Loaded) -> str:
     if loaded.job.asks():
         return "blocks"
-    given = getattr(loaded.source, "probing", None)
-    if given != "witness":
+    source = loaded.source
+    if not isinstance(source, QuerySource) or source.probing != "witness":
         return "none"
-    verdict = guard.judge(loaded.source)
-    return str(verdict.probing)
+    return str(guard.judge(source).probing)
 
 
 def _finish(loaded: Loaded, nodes: Nodes) -> Any:

@@ -170,12 +170,12 @@ WHERE {_FENCE} FOR NO KEY UPDATE OF n
 INSERT = """
 INSERT INTO ranges_rangenode (run_id, parent_id, kind, state, depth, $lo, $hi, $cur, $resv,
     owner_job, owner_epoch, attempts, interrupted, next_at, rows_ok, rows_failed, width_ok,
-    width_failed, leaves, seconds_per_row, cells, error, traceback,
+    width_failed, leaves, retries, seconds_per_row, cells, error, traceback,
     error_fingerprint, claimed_at, progress_at, finished_at)
 VALUES (%(run)s::uuid, %(parent)s, %(kind)s, %(state)s, %(depth)s, %(lo)s, %(hi)s,
     %(cur)s, %(cur)s, %(job)s::uuid, %(epoch)s, %(attempts)s, %(interrupted)s,
     clock_timestamp() + %(delay)s::float8 * interval '1 second', %(rows_ok)s, %(rows_failed)s,
-    %(width_ok)s, %(width_failed)s, %(leaves)s, %(pace)s, %(cells)s, %(error)s,
+    %(width_ok)s, %(width_failed)s, %(leaves)s, %(retries)s, %(pace)s, %(cells)s, %(error)s,
     %(traceback)s, %(fingerprint)s,
     CASE WHEN %(state)s::text = 'running' THEN clock_timestamp() END,
     CASE WHEN %(state)s::text = 'running' THEN clock_timestamp() END,

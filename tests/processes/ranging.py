@@ -1,6 +1,6 @@
 """Range runs on the database of a test, through a process of its own that has Django.
 
-    python tests/processes/ranging.py        reads calls as lines of JSON, answers with lines of JSON
+python tests/processes/ranging.py        reads calls as lines of JSON, answers with lines of JSON
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 
 from tests.processes.running import CHECKOUT, Tables
 
-KEYS = "CREATE TABLE toy_key (id bigserial PRIMARY KEY, todo boolean NOT NULL, hits integer NOT NULL)"
+KEYS = (
+    "CREATE TABLE toy_key (id bigserial PRIMARY KEY, todo boolean NOT NULL, hits integer NOT NULL)"
+)
 INDEX = "CREATE INDEX toy_key_todo ON toy_key (id) WHERE todo"
 NOTES = "CREATE TABLE toy_note (id bigserial PRIMARY KEY, lo bigint, hi bigint, pid integer)"
 
@@ -57,9 +59,7 @@ class Runs:
         )
 
     def working(self) -> int:
-        return int(
-            self.tables.one("SELECT count(*) FROM ranges_rangenode WHERE state = 'running'")
-        )
+        return int(self.tables.one("SELECT count(*) FROM ranges_rangenode WHERE state = 'running'"))
 
 
 @contextmanager

@@ -46,7 +46,9 @@ def test_a_run_over_a_table_touches_each_undone_row_once_and_completes(runs: Run
         ended(runs, run, "completed")
         assert worker.stop() == 0
 
-    assert runs.tables.rows("SELECT todo, hits, count(*) FROM toy_key GROUP BY 1, 2 ORDER BY 2") == [
+    assert runs.tables.rows(
+        "SELECT todo, hits, count(*) FROM toy_key GROUP BY 1, 2 ORDER BY 2"
+    ) == [
         (False, 0, 10_000),
         (False, 1, 40_000),
     ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.db import models
 
 
 class Key(models.Model):
     """A key, whether it needs work, and how often it got some."""
+
+    objects: ClassVar[models.Manager[Key]] = models.Manager()
 
     todo = models.BooleanField(default=True)
     hits = models.IntegerField(default=0)

@@ -27,7 +27,7 @@ class Touch(RangeJob):
 
     def process(self, leaf: LeafRange, context: Any) -> int:
         time.sleep(context.params.get("seconds", 0))
-        return leaf.queryset.update(hits=F("hits") + 1, todo=False)
+        return int(leaf.queryset.update(hits=F("hits") + 1, todo=False))
 
 
 class Note(RangeJob):

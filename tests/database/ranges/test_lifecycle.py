@@ -1,0 +1,306 @@
+"""What may be done to a run, and what becomes of it: driven in this process, without a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from jobs import lifecycle as jobs_lifecycle
+from jobs.errors import Conflict, InvalidInput, NotFound
+from jobs.models import Attempt, Job
+from jobs.testing import run_due_jobs
+from ranges import declaring, lifecycle
+from ranges.axes import IntRange, TextRange
+from ranges.declaring import LeafRange, RangeJob
+from ranges.models import RangeFailure, RangeNode, RangeRun
+from ranges.proof import verify
+from ranges.retrying import RetryPolicy, fixed
+from ranges.sizing import Leaf
+from ranges.states import FailureState, RunStatus
+
+pytestmark = pytest.mark.django_db
+
+
+class Scripted(RangeJob):
+    """Does what the test says at each leaf."""
+
+    over = IntRange(0, 1_000)
+    leaf = Leaf(max_size=10)
+    concurrency = 2
+    retry = RetryPolicy(max_attempts=2, backoff=fixed(0))
+
+    leaves: ClassVar[list[tuple[int, int]]] = []
+    at_leaf: ClassVar[Callable[[LeafRange, Any], None]] = lambda leaf, context: None
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        type(self).at_leaf(leaf, context)
+        self.leaves.append((leaf.lo, leaf.hi))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done() -> None:
+    Scripted.leaves.clear()
+    Scripted.at_leaf = lambda leaf, context: None
+
+
+def drive(run: RangeRun) -> RangeRun:
+    run_due_jobs(retries=True)
+    run.refresh_from_db()
+    return run
+
+
+def job_of(run: RangeRun) -> Job:
+    return Job.objects.get(pk=run.job_id)
+
+
+def at_leaf_number(number: int, act: Callable[[RangeRun], object], run: RangeRun) -> None:
+    """Have it done within the n-th leaf."""
+
+    def at_leaf(leaf: LeafRange, context: Any) -> None:
+        if len(Scripted.leaves) == number:
+            act(RangeRun.objects.get(id=run.id))
+
+    Scripted.at_leaf = at_leaf
+
+
+def is_tiled(lo: int = 0, hi: int = 1_000) -> bool:
+    at = lo
+    for start, end in sorted(Scripted.leaves):
+        if start != at:
+            return False
+        at = end
+    return at == hi
+
+
+def test_a_created_run_does_nothing_before_it_is_started() -> None:
+    run = Scripted.create()
+    run_due_jobs()
+
+    assert run.status == RunStatus.CREATED
+    assert not Job.objects.exists()
+    assert drive(run.start()).status == RunStatus.COMPLETED
+    assert is_tiled()
+
+
+def test_an_empty_range_completes_at_once_with_nothing_done() -> None:
+    run = drive(Scripted.start(5, 5))
+
+    assert run.status == RunStatus.COMPLETED
+    assert job_of(run).result == {"run": str(run.id), "done": 0, "failed": 0}
+    assert Scripted.leaves == []
+
+
+def test_a_paused_run_begins_no_leaf_more_and_goes_on_where_it_stopped() -> None:
+    run = Scripted.create().start()
+    at_leaf_number(10, lambda run: run.pause(reason="lunch"), run)
+
+    assert drive(run).status == RunStatus.PAUSED
+    assert (run.reason, len(Scripted.leaves)) == ("lunch", 11)
+    assert job_of(run).due_at is None
+    assert not RangeNode.objects.filter(state="running").exists()
+
+    assert drive(run.resume()).status == RunStatus.COMPLETED
+    assert is_tiled()
+
+
+def test_a_pause_before_the_first_step_and_one_that_is_taken_back_lose_nothing() -> None:
+    run = Scripted.create().start().pause()
+    run.resume().pause()
+    assert drive(run).status == RunStatus.PAUSED
+
+    assert drive(run.resume()).status == RunStatus.COMPLETED
+    assert is_tiled()
+
+
+def test_a_cancelled_run_stays_cancelled_with_its_job_and_lanes() -> None:
+    run = Scripted.create().start()
+    at_leaf_number(10, lambda run: run.cancel(reason="wrong table"), run)
+    drive(run)
+
+    assert (run.status, run.reason) == (RunStatus.CANCELLED, "wrong table")
+    assert len(Scripted.leaves) == 11
+    assert not Job.objects.live().exists()
+    with pytest.raises(Conflict):
+        run.resume()
+    assert run.cancel().status == RunStatus.CANCELLED
+
+
+def test_slices_of_lanes_leave_no_attempts() -> None:
+    drive(Scripted.start())
+
+    outcomes = set(Attempt.objects.values_list("outcome", flat=True))
+    assert outcomes <= {"succeeded", "waited"}
+
+
+def test_fewer_lanes_end_and_more_lanes_begin_while_it_runs() -> None:
+    run = Scripted.create(concurrency=1).start()
+    at_leaf_number(5, lambda run: run.retune(concurrency=3), run)
+    drive(run)
+
+    indices = Job.objects.filter(type="ranges.lane").values_list("payload__index", flat=True)
+    assert sorted(indices) == [0, 1, 2]
+    assert run.status == RunStatus.COMPLETED
+    assert is_tiled()
+
+
+def test_a_lane_above_the_new_concurrency_ends_with_its_leaf() -> None:
+    run = Scripted.create(concurrency=4).start()
+    at_leaf_number(5, lambda run: run.retune(concurrency=1), run)
+    drive(run)
+
+    assert run.status == RunStatus.COMPLETED
+    assert run.concurrency == 1
+    assert is_tiled()
+
+
+def test_too_many_failures_stop_the_run_early_and_it_can_be_resumed() -> None:
+    run = Scripted.create(failure_threshold=10.0, concurrency=1).start()
+
+    def fail(leaf: LeafRange, context: Any) -> None:
+        if leaf.lo >= 100:
+            raise ValueError("broken")
+
+    Scripted.at_leaf = fail
+    assert drive(run).status == RunStatus.PAUSED
+    assert run.reason == "failure threshold"
+    failures = RangeFailure.objects.count()
+    assert 0 < failures < 200
+
+    Scripted.at_leaf = lambda leaf, context: None
+    assert drive(run.resume()).status == RunStatus.PARTIALLY_FAILED
+    assert run.retry_failed() == failures
+    assert drive(run).status == RunStatus.COMPLETED
+    assert is_tiled()
+    assert verify(run).is_complete
+
+
+def test_a_run_of_which_nothing_succeeded_has_failed_and_its_job_is_a_dead_letter() -> None:
+    run = Scripted.create(0, 8, failure_threshold=None).start()
+
+    def fail(leaf: LeafRange, context: Any) -> None:
+        raise ValueError("broken")
+
+    Scripted.at_leaf = fail
+    drive(run)
+
+    assert (run.status, run.reason) == (RunStatus.FAILED, "8 items failed")
+    assert job_of(run).status == "failed"
+
+
+def test_retrying_the_dead_letter_retries_what_failed() -> None:
+    run = Scripted.create().start()
+    Scripted.at_leaf = fail_at(555)
+    assert drive(run).status == RunStatus.PARTIALLY_FAILED
+    assert RangeFailure.objects.get().key == "555"
+
+    Scripted.at_leaf = lambda leaf, context: None
+    assert run.job_id is not None
+    jobs_lifecycle.retry(run.job_id)
+
+    assert drive(run).status == RunStatus.COMPLETED
+    assert RangeFailure.objects.get().state == FailureState.RETRIED
+    assert is_tiled()
+    assert verify(run).is_complete
+
+
+def test_a_dead_letter_that_still_fails_is_dead_again() -> None:
+    run = Scripted.create().start()
+    Scripted.at_leaf = fail_at(555)
+    drive(run)
+    run.retry_failed()
+
+    assert drive(run).status == RunStatus.PARTIALLY_FAILED
+    assert [f.state for f in RangeFailure.objects.order_by("id")] == ["retried", "open"]
+    assert job_of(run).status == "failed"
+
+
+def test_a_waived_failure_has_a_name_attached_and_the_last_one_completes_the_run() -> None:
+    run = Scripted.create().start()
+    Scripted.at_leaf = fail_at(555)
+    drive(run)
+    failure = RangeFailure.objects.get()
+    with pytest.raises(InvalidInput):
+        run.waive(failure, " ")
+
+    run.waive(failure, "known duplicate", by="operator")
+    drive(run)
+
+    failure.refresh_from_db()
+    assert (failure.state, failure.reason, failure.resolved_by) == (
+        "waived", "known duplicate", "operator",
+    )  # fmt: skip
+    assert run.status == RunStatus.COMPLETED
+    assert job_of(run).status == "completed"
+
+
+def test_an_item_that_process_names_as_failed_has_a_node_of_its_own() -> None:
+    run = Scripted.create().start()
+
+    def name_two(leaf: LeafRange, context: Any) -> None:
+        for key in (123, 127, 990):
+            if leaf.lo <= key < leaf.hi and context.attempt == 1:
+                context.fail(key, "no such city")
+
+    Scripted.at_leaf = name_two
+    drive(run)
+
+    assert run.status == RunStatus.PARTIALLY_FAILED
+    assert [(f.key, f.error) for f in RangeFailure.objects.order_by("id")].count(
+        ("127", "no such city")
+    )
+    verdict = verify(run)
+    assert (verdict.ok, verdict.rows_ok, verdict.rows_failed) == (True, 997, 3)
+    assert is_tiled()
+
+
+def test_a_class_that_is_gone_halts_the_run_with_that_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Scripted.create().start()
+    monkeypatch.setattr(declaring, "_jobs", {})
+
+    drive(run)
+    assert run.status == RunStatus.PAUSED
+    assert Scripted.name in run.reason
+
+    monkeypatch.undo()
+    assert drive(run.resume()).status == RunStatus.COMPLETED
+
+
+def test_a_run_over_text_covers_it() -> None:
+    class Words(RangeJob):
+        over = TextRange("a", "c")
+        concurrency = 2
+        seen: ClassVar[list[tuple[str, str]]] = []
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            self.seen.append((leaf.lo, leaf.hi))
+
+    run = drive(Words.start())
+
+    assert (run.status, run.reason) == (RunStatus.COMPLETED, "")
+    assert verify(run).chain
+    found = sorted(Words.seen)
+    assert found[0][0] == "a"
+    assert found[-1][1] == "c"
+    assert all(one[1] == other[0] for one, other in zip(found, found[1:], strict=False))
+
+
+def test_what_is_unknown_or_wrong_is_refused_by_name() -> None:
+    with pytest.raises(NotFound):
+        lifecycle.pause("0198c0de-0000-7000-8000-000000000000")
+    with pytest.raises(InvalidInput) as refused:
+        Scripted.create(params={"when": object()})
+    assert refused.value.field == "params.when"
+    with pytest.raises(Conflict):
+        Scripted.create().pause()
+
+
+def fail_at(key: int) -> Callable[[LeafRange, Any], None]:
+    def fail(leaf: LeafRange, context: Any) -> None:
+        if leaf.lo <= key < leaf.hi:
+            raise ValueError(f"bad key {key}")
+
+    return fail
