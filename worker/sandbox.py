@@ -13,7 +13,7 @@ import multiprocessing
 import signal
 import time
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from threading import Lock
 from typing import Any
 
@@ -46,6 +46,8 @@ class Sandbox:
         self._desk = desk
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["worker.sandboxed"])
+        # Starting a process also looks after those of all other threads, whose descriptors must not
+        # be closed meanwhile: what reads an exit code or closes a process holds this lock too.
         self._lock = Lock()
 
     def run(self, handler: Handler, job: Claimed, context: Context) -> Success | Ending | Committed:
@@ -56,7 +58,7 @@ class Sandbox:
         process = self._context.Process(
             target=attempt, args=(theirs, self._worker_id, job), daemon=True
         )
-        with self._lock:  # the fork server is started by the first of many threads
+        with self._lock:
             process.start()
         theirs.close()
         started = time.monotonic()
@@ -64,10 +66,11 @@ class Sandbox:
             return self._follow(process, ours, handler, job, context, started)
         finally:
             ours.close()
-            if process.is_alive():
-                process.kill()
-            process.join()
-            process.close()
+            with self._lock:
+                if process.is_alive():
+                    process.kill()
+                process.join()
+                process.close()
 
     def _follow(
         self,
@@ -112,8 +115,9 @@ class Sandbox:
                 )
 
     def _died(self, process: Any, job: Claimed, started: float) -> Ending:
-        process.join(5)
-        code = process.exitcode
+        wait([process.sentinel], 5)
+        with self._lock:
+            code = process.exitcode
         how = f"exit code {code}" if code is None or code >= 0 else f"signal {_name(-code)}"
         return decide_lost(
             job, f"the attempt's process ended with {how}", ran=time.monotonic() - started
