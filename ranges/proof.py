@@ -19,7 +19,7 @@ from uuid import UUID
 
 from jobs.database import Database, DjangoDatabase
 from jobs.errors import CoppiceError, NotFound
-from ranges.positions import Position
+from ranges.positions import Position, before, key_at
 
 if TYPE_CHECKING:
     from ranges.models import RangeRun
@@ -57,6 +57,12 @@ SELECT coalesce(sum(n.rows_ok), 0)::bigint, coalesce(sum(n.rows_failed), 0)::big
     (SELECT count(*) FROM ranges_rangefailure f WHERE f.run_id = %(run)s AND f.state = 'open')
 FROM ranges_rangenode n
 WHERE n.run_id = %(run)s
+"""
+
+FAILED = """
+SELECT {lo}, {hi} FROM ranges_rangenode
+WHERE run_id = %(run)s AND state = 'error' AND {lo} < {hi}
+ORDER BY {lo}
 """
 
 BOUNDS = """
@@ -157,30 +163,63 @@ def verify(run: RangeRun | UUID | str, *, database: Database | None = None) -> V
     return _judge(start, end, chain=chain, union=union, ledger=ledger)
 
 
-def sweep_probe(run: RangeRun, source: Source) -> Position | None:
-    """The first key of the whole range that still needs work: one witness. None: there is none.
+def sweep_probe(
+    run: RangeRun, source: Source, *, database: Database | None = None, patient: bool = False
+) -> Position | None:
+    """The first key of the range that still needs work, keys recorded as failed aside; or None.
 
-    Raises ProbeTimeout. Of a source that cannot tell what needs work nothing can be said: None.
+    One witness, and one more for each failed piece that still needs work. Raises ProbeTimeout.
+    Where no index tells what needs work nothing is said, unless `patient`: then the table is read.
     """
+    probing = getattr(source, "probing", None)
     lo, hi = bounds_of(run)
-    if lo is None or hi is None or getattr(source, "probing", None) != "witness":
+    if lo is None or hi is None or probing not in {"witness", "filter"}:
         return None
-    found = source.next_leaf(lo, hi, 1)
-    return found.first if found else None
+    if probing == "filter" and not patient:
+        return None
+    suffix = "" if run.lo_key is None else "_key"
+    failed = (database or DjangoDatabase()).rows(
+        FAILED.format(lo=f"lo{suffix}", hi=f"hi{suffix}"), {"run": str(run.id)}
+    )
+    known = [(_position(start), _position(end)) for start, end in failed]
+    while before(lo, hi):
+        key = _first(source, lo, hi, patient=patient)
+        if key is None:
+            return None
+        end = next(
+            (end for start, end in known if not before(key, start) and before(key, end)), None
+        )
+        if end is None:
+            return key
+        lo = end
+    return None
 
 
 def assert_complete(run: RangeRun, source: Source | None = None) -> Verdict:
     """The verdict of a run that has covered everything; NotCovered says what is missing.
 
-    With its source, also no row may have come to need work behind the cursors.
+    With its source, also no row may have come to need work behind the cursors. That may cost a
+    pass over the table where no index tells.
     """
     verdict = verify(run)
     problems = list(verdict.problems)
-    if source is not None and (key := sweep_probe(run, source)) is not None:
-        problems.append(f"the key at {key} needs work")
+    if source is not None and (key := sweep_probe(run, source, patient=True)) is not None:
+        found = source.axis.to_json(key_at(source.axis, key))
+        problems.append(f"the key {found!r} needs work")
     if problems:
         raise NotCovered(f"run {run.id} is not complete: {'; '.join(problems)}", verdict)
     return verdict
+
+
+def _first(source: Source, lo: Position, hi: Position, *, patient: bool) -> Position | None:
+    if patient:
+        return next(iter(source.keys(lo, hi, 1)), None)
+    found = source.next_leaf(lo, hi, 1)
+    return found.first if found else None
+
+
+def _position(value: Any) -> Position:
+    return value if isinstance(value, str) else int(value)
 
 
 def bounds_of(run: RangeRun) -> tuple[Position | None, Position | None]:

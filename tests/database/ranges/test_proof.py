@@ -178,6 +178,35 @@ def test_one_witness_over_the_whole_range_finds_rows_behind_the_cursors() -> Non
 
 
 @pytest.mark.usefixtures("keyed_tables")
+def test_keys_that_are_known_to_have_failed_are_no_news() -> None:
+    Numbered.objects.bulk_create(Numbered(id=id, done=id not in {7, 8, 50}) for id in range(100))
+    source = QuerySource(Numbered.objects.all(), todo=Q(done=False))
+    run = make_run()
+    make_nodes(run, [(0, 7), (9, 50), (51, 100)])
+    for lo, hi in ((7, 9), (50, 51)):
+        RangeNode.objects.create(
+            run=run, kind="bisect", state=NodeState.ERROR, lo=lo, hi=hi, cur=hi, resv=hi,
+            width_failed=hi - lo,
+        )  # fmt: skip
+    RangeFailure.objects.create(run=run, key="7", attempts=3, error="no", state=FailureState.WAIVED)
+    assert sweep_probe(run, source) is None
+    assert assert_complete(run, source).is_complete
+    Numbered.objects.filter(id=9).update(done=False)
+    assert sweep_probe(run, source) == 9
+
+
+@pytest.mark.usefixtures("keyed_tables")
+def test_without_an_index_only_who_can_wait_is_told_what_needs_work() -> None:
+    Numbered.objects.bulk_create(Numbered(id=id, done=id != 5) for id in range(100))
+    source = QuerySource(Numbered.objects.all(), todo=Q(done=False), probing="filter")
+    run = make_run()
+    make_nodes(run, [(0, 100)])
+    assert sweep_probe(run, source) is None
+    with pytest.raises(NotCovered, match="the key 5 needs work"):
+        assert_complete(run, source)
+
+
+@pytest.mark.usefixtures("keyed_tables")
 def test_a_source_that_cannot_tell_has_nothing_to_sweep() -> None:
     Named.objects.create(name="a", code="a", word="a")
     run = RangeRun.objects.create(name="t.Job", axis={"type": "text"}, lo_key="", hi_key="b")
