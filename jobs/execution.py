@@ -44,7 +44,8 @@ def arguments(handler: Handler, job: Claimed, context: Context) -> tuple[Any, ..
         try:
             payload = validate_payload(handler, payload)
         except InvalidInput as error:
-            raise Discard(str(error)) from None
+            # Without the serializer's words, which may quote the value.
+            raise Discard(f"{error.field}: the handler no longer accepts it") from None
     return (payload, context) if handler.wants_context else (payload,)
 
 

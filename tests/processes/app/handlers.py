@@ -8,13 +8,15 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 import time
 from typing import Any
 
 from django.db import connection, transaction
+from rest_framework import serializers
 
-from jobs import Context, Hold, Retry, Snooze, handler
+from jobs import Context, Hold, Retry, Snooze, WaitFor, child, handler
 from jobs.models import Job
 from jobs.retry import Backoff
 
@@ -65,7 +67,11 @@ async def query_async(payload: dict[str, Any], context: Context) -> int:
 def leave_transaction_open(payload: dict[str, Any], context: Context) -> None:
     """What careless code does: a transaction that nobody ends."""
     leave_effect(context, "before")
-    transaction.atomic().__enter__()
+    if payload["then"] == "by hand":
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+    else:
+        transaction.atomic().__enter__()
     leave_effect(context, "inside")
     if payload["then"] == "break":
         with connection.cursor() as cursor:
@@ -226,3 +232,99 @@ def hush(payload: dict[str, Any], context: Context) -> dict[str, Any]:
     if payload["then"] == "echo":
         return payload
     return {}
+
+
+@handler("prove.again", max_attempts=5)
+def again(payload: dict[str, Any], context: Context) -> Any:
+    """Comes back at once, as often as it may; or has others made and waits for them."""
+    leave_effect(context)
+    if payload["how"] == "retry" and context.attempt < 5:
+        raise Retry(delay=0)
+    if payload["how"] == "wait" and not context.children:
+        return WaitFor([child("prove.nothing", key=str(n)) for n in range(3)])
+    return None
+
+
+@handler("prove.reach", max_attempts=1)
+def reach_for_what_is_the_process(payload: dict[str, Any], context: Context) -> Any:
+    """What a handler does to the process that it shares with others."""
+    leave_effect(context)
+    match payload["what"]:
+        case "read the input":
+            return sys.stdin.read()
+        case "a program reads the input":
+            return subprocess.run(["cat"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        case "close the input":
+            os.close(0)
+        case "close the output":
+            sys.stdout.close()
+        case "close the outputs":
+            os.close(1)
+            os.close(2)
+        case "fork":
+            if os.fork() == 0:
+                return None  # and so goes on as if it were the worker
+        case "recursion limit":
+            for limit in range(5, 200):
+                try:
+                    sys.setrecursionlimit(limit)
+                except RecursionError:
+                    continue
+                break
+        case "chdir":
+            os.chdir("/")
+        case "environment":
+            os.environ.clear()
+    time.sleep(payload.get("seconds", 0))
+    return None
+
+
+@handler("prove.reach_apart", max_attempts=1, isolation="process")
+def leave_a_child_behind(payload: dict[str, Any], context: Context) -> Any:
+    leave_effect(context)
+    match payload["what"]:
+        case "a child that lives on":
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+            os._exit(3)
+        case "what cannot be sent":
+            return WaitFor([child("prove.nothing", {"a": lambda: None}, key="a")])
+
+
+@handler("prove.after_commit", max_attempts=1, atomic=True)
+def fail_after_the_commit(payload: dict[str, Any], context: Context) -> None:
+    leave_effect(context)
+
+    def fail() -> None:
+        raise ValueError("too late to fail")
+
+    transaction.on_commit(fail)
+
+
+@handler("prove.return_async", max_attempts=1)
+async def return_something_async(payload: dict[str, Any], context: Context) -> Any:
+    await asyncio.sleep(0)
+    match payload["what"]:
+        case "speechless":
+            return Hold(Speechless())  # type: ignore[arg-type]
+        case "strange":
+            return Strange(a=1)
+    return None
+
+
+class Strange(dict[str, Any]):
+    def values(self) -> Any:
+        raise OSError("nothing to see")
+
+    items = values
+
+
+class Strict(serializers.Serializer[Any]):
+    choice = serializers.ChoiceField(choices=["a", "b"], required=False)
+    number = serializers.IntegerField(required=False)
+
+
+@handler("prove.strict", payload=Strict)
+def accept_few(payload: dict[str, Any], context: Context) -> None:
+    leave_effect(context)
