@@ -326,7 +326,7 @@ class RangeFailure(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.error[:80]}"
+        return f"failure {self.id} at {self.key[:80]}"
 
 
 class RangeSample(models.Model):

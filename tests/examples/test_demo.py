@@ -66,10 +66,12 @@ def test_the_demo_does_its_work_proves_it_and_ends(
     with psycopg.connect(project_database) as connection:
         row = connection.execute(
             "SELECT (SELECT count(*) FROM geonames_city WHERE geohash <> ''),"
+            " (SELECT count(*) FROM geonames_city WHERE cell <> ''),"
+            " (SELECT string_agg(status, ' ') FROM ranges_rangerun),"
             " (SELECT count(*) FROM jobs_job WHERE status = 'processing'),"
             " (SELECT count(*) FROM jobs_worker WHERE state IN ('running', 'draining'))"
         ).fetchone()
-    assert row == (400, 0, 0)
+    assert row == (400, 400, "completed", 0, 0)
 
 
 def test_the_demo_fails_when_something_that_was_written_is_wrong(

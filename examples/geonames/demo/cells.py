@@ -33,7 +33,7 @@ class Cells:
     def start(self) -> None:
         cities = City.objects.count()
         for run in RangeRun.objects.filter(name=BackfillCells.name, status=RunStatus.RUNNING):
-            is_driven = Job.objects.filter(id=run.job_id, status__in=LIVE).exists()
+            is_driven = Job.objects.filter(id__in=[run.job_id], status__in=LIVE).exists()
             if self.run is None and is_driven and run.metadata.get("cities") == cities:
                 self.run = run
             else:
