@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
@@ -285,7 +286,7 @@ def test_a_run_over_text_covers_it() -> None:
     found = sorted(Words.seen)
     assert found[0][0] == "a"
     assert found[-1][1] == "c"
-    assert all(one[1] == other[0] for one, other in zip(found, found[1:], strict=False))
+    assert all(one[1] == other[0] for one, other in pairwise(found))
 
 
 def test_what_is_unknown_or_wrong_is_refused_by_name() -> None:

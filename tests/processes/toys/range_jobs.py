@@ -53,6 +53,33 @@ class NoteOutside(Note):
     atomic = False
 
 
+class Patient(Note):
+    """Waits in each leaf until it is told to stop, and then leaves it undone."""
+
+    concurrency = 2
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        give_up_at = time.monotonic() + 60
+        while not context.cancelled:
+            if time.monotonic() > give_up_at:
+                write_note(leaf)
+                return
+            time.sleep(0.02)
+        raise RuntimeError("stopped")
+
+
+class Stuck(Note):
+    """Hangs at one leaf the first time, far longer than the leaf may take."""
+
+    leaf = Leaf(max_size=10_000, hard_timeout=1.0)
+    concurrency = 2
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        if 50_000 in leaf_keys(leaf) and context.attempt == 1:
+            time.sleep(8)
+        write_note(leaf)
+
+
 def leaf_keys(leaf: LeafRange) -> range:
     return range(leaf.lo, leaf.hi)
 
