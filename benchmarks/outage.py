@@ -1,6 +1,7 @@
 """PostgreSQL goes away under four working processes, and comes back.
 
-Beside the seconds until work goes on are those of a bare client that tries ten times a second.
+Beside the seconds until work goes on are those of a bare client that tries ten times a second; both
+count from the moment at which the server is started again.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def _outage(stage: Stage, count: int, seconds: float) -> dict[str, float]:
             with ThreadPoolExecutor(1) as pool:
                 answer = pool.submit(_answered_at, database.url)
                 time.sleep(seconds)
-                stage.server.start()
                 back_at = time.monotonic()
+                stage.server.start()
                 answered_at = answer.result()
             wait_until_all_ended(database, worker, END_SECONDS)
         completed, attempts = database.rows(
