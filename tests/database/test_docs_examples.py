@@ -14,6 +14,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from examples.geonames.models import City
 from jobs import child, enqueue, registry, testing
 from jobs.drafts import CHILD_OPTIONS, child_drafts
 from jobs.errors import InvalidInput
@@ -21,6 +22,7 @@ from jobs.ids import new_id
 from jobs.models import Attempt, Job, JobLog, Schedule
 from jobs.states import Status
 from jobs.testing import run_due_jobs
+from ranges.models import RangeRun
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -202,3 +204,70 @@ def test_the_page_about_schedules_runs(run: Run) -> None:
     series = Schedule.objects.get(id=names["hourly"].schedule_id)
     assert series.next_slot == names["hourly"].schedule_slot + timedelta(hours=1)
     assert Schedule.objects.get(name="evening report").next_slot is None
+
+
+def made_cities(count: int = 50) -> None:
+    City.objects.bulk_create(
+        City(
+            id=n * 7, name=f"City {n}", country="XX", latitude=n % 90, longitude=n, population=n,
+            time_zone="UTC", cell="kept" if n % 3 == 0 else "",
+        )
+        for n in range(1, count + 1)
+    )  # fmt: skip
+
+
+def test_the_page_about_ranges_runs(run: Run) -> None:
+    made_cities()
+    names = run("docs/ranges.md")
+    names["stop"]()
+    assert names["plan"].concurrency == 4
+    assert names["known"].total is None or names["known"].left == names["known"].total
+    assert names["found"].statistics().rows == 366
+    assert len(names["found"].results) == 262
+    assert sorted(names["round_numbers"].results) == list(range(0, 1_000_000, 10_000))
+
+    made = names["run"]
+    run_due_jobs(retries=True)
+    made.refresh_from_db()
+    assert (made.status, made.concurrency, made.metadata) == ("completed", 4, {"ticket": 7})
+    assert names["check"](made).rows_ok == 34
+    for city in City.objects.all():
+        right = names["cell_of"](city.latitude, city.longitude)
+        assert city.cell == ("kept" if city.id % 21 == 0 else right)
+
+
+def test_what_the_page_about_ranges_says_about_failures_is_so(run: Run) -> None:
+    names = run("docs/ranges.md")
+    names["stop"]()
+    RangeRun.objects.all().delete()
+    made_cities()
+    # Off the globe: no cell can be computed.
+    City.objects.filter(id=7).update(latitude=91)
+    made = names["FillCells"].start(failure_threshold=None)
+    run_due_jobs(retries=True)
+    made.refresh_from_db()
+    assert made.status == "partially_failed"
+    assert [failure.key for failure in made.failures.filter(state="open")] == ["7"]
+
+    assert names["mend"](made) == 1
+    run_due_jobs(retries=True)
+    names["give_up"](made)
+    made.refresh_from_db()
+    assert made.status == "running"
+    run_due_jobs(retries=True)
+    made.refresh_from_db()
+    assert made.status == "completed"
+
+
+def test_the_events_that_the_page_about_ranges_names_are_those_of_the_engine() -> None:
+    text = (CHECKOUT / "docs" / "ranges.md").read_text(encoding="utf-8")
+    engine = "".join(
+        (CHECKOUT / "ranges" / f"{name}.py").read_text() for name in ("lane", "lifecycle")
+    )
+    sent = set(re.findall(r'"((?:node|range)\.[a-z_]+)"', engine))
+    for kind, opening in (("range", "Of a run: "), ("node", "Of its nodes: ")):
+        [line] = [each for each in text.splitlines() if each.startswith(opening)]
+        named = {word.removeprefix(f"{kind}.") for word in re.findall(r"`([a-z_.]+)`", line)}
+        ours = {name.partition(".")[2] for name in sent if name.startswith(f"{kind}.")}
+        assert ours <= named
+        assert named - ours <= {"completed", "partially_failed", "failed"}
