@@ -58,6 +58,14 @@ class World(Tables):
     def effect_count(self, word: str = "ran") -> int:
         return int(self.one("SELECT count(*) FROM effect WHERE word = %s", word))
 
+    def leave_effect(self, job_id: str, word: str) -> None:
+        """Say something to a handler that reads its table."""
+        self.rows(
+            "INSERT INTO effect (job_id, epoch, attempt, word, pid) VALUES (%s, 0, 0, %s, 0)",
+            job_id,
+            word,
+        )
+
     def pid_of(self, job_id: str) -> int:
         """The process in which the job runs, or ran last."""
         return int(self.one("SELECT pid FROM effect WHERE job_id = %s ORDER BY n DESC", job_id))
