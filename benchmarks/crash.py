@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import records
@@ -34,6 +34,8 @@ class Aftermath:
     lost: int
     run_again: int
     """Jobs that ran more than once."""
+    attempts_lost: int
+    """Attempts that were called lost, of jobs that waited in the worker's memory too."""
     others_after: float
     """Seconds from the kill to the first start of a job that was not interrupted."""
     interrupted_after: float
@@ -61,6 +63,12 @@ def measure(stage: Stage) -> list[Figure]:
                 name=f"{name} killed: run more than once",
                 unit="jobs",
                 samples=[each.run_again for each in found],
+                beside=f"{name} killed: interrupted jobs",
+            ),
+            Figure(
+                name=f"{name} killed: attempts lost",
+                unit="attempts",
+                samples=[each.attempts_lost for each in found],
                 beside=f"{name} killed: interrupted jobs",
             ),
             Figure(name=others, unit="s", samples=[each.others_after for each in found]),
@@ -96,13 +104,18 @@ def _crash(stage: Stage, kill: Kill) -> Aftermath:
             wait_until_all_ended(database, worker, RECOVERY_SECONDS)
         finally:
             worker.stop()
-        lost = count - int(database.one("SELECT count(completed_at) FROM jobs_job"))
-    return _aftermath(records.read(path), at_kill, killed_at, lost)
+        completed, attempts_lost = database.rows(
+            "SELECT (SELECT count(completed_at) FROM jobs_job),"
+            " (SELECT count(*) FROM jobs_attempt WHERE outcome = 'lost')"
+        )[0]
+    return replace(
+        _aftermath(records.read(path), at_kill, killed_at),
+        lost=count - completed,
+        attempts_lost=attempts_lost,
+    )
 
 
-def _aftermath(
-    after: records.Records, at_kill: records.Records, killed_at: float, lost: int
-) -> Aftermath:
+def _aftermath(after: records.Records, at_kill: records.Records, killed_at: float) -> Aftermath:
     again = [
         min((at for at in after.starts[n] if at > killed_at), default=killed_at)
         for n in at_kill.interrupted
@@ -116,7 +129,8 @@ def _aftermath(
     ]
     return Aftermath(
         interrupted=len(at_kill.interrupted),
-        lost=lost,
+        lost=0,
+        attempts_lost=0,
         run_again=sum(len(starts) > 1 for starts in after.starts.values()),
         others_after=min(others, default=killed_at) - killed_at,
         interrupted_after=max(again, default=killed_at) - killed_at,
