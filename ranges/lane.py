@@ -161,7 +161,7 @@ class Lane:
 
     def _walk(self, node: Node, walker: Walker, sizer: LeafSizer, ends_at: float) -> Node | None:
         """Leaf after leaf; returns the strand behind a leaf that failed, if there is one."""
-        step = walker.next(node.cur, node.hi)
+        step = self._next(node, walker)
         standing = self._nodes.reserve(node, step)
         while True:
             self._note(walker)
@@ -176,7 +176,7 @@ class Lane:
                 self._nodes.release(node)
                 return None
             if not node.has_leaf:
-                step = walker.next(node.cur, node.hi)
+                step = self._next(node, walker)
                 standing = self._nodes.reserve(node, step)
                 continue
             items = step.items if node.resv == step.hi and not walker.blind else None
@@ -196,7 +196,7 @@ class Lane:
                     return None
                 if verdict == "transient" and self._rest_a_while(node):
                     sizer.halve()
-                    step = walker.next(node.cur, node.hi)
+                    step = self._next(node, walker)
                     standing = self._nodes.reserve(node, step)
                     continue
                 return self._peel(node, error)
@@ -205,6 +205,9 @@ class Lane:
                 return moved.rest
             standing, step = moved
             self._sample()
+
+    def _next(self, node: Node, walker: Walker) -> Step:
+        return walker.next(node.cur, node.hi) if before(node.cur, node.hi) else Step(None, node.hi)
 
     def _following(self, node: Node, walker: Walker) -> Step:
         """The step behind the leaf at work."""

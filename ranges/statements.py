@@ -214,7 +214,7 @@ STEAL = """
 WITH victim AS (
     UPDATE ranges_rangenode n SET $hi = %(at)s::$T
     WHERE n.id = %(victim)s AND n.state = 'running' AND n.$hi = %(hi)s::$T
-        AND n.$resv <= %(at)s::$T AND %(at)s::$T < n.$hi
+        AND n.$resv < %(at)s::$T AND %(at)s::$T < n.$hi
     RETURNING n.id, n.run_id, n.depth, n.seconds_per_row
 )
 INSERT INTO ranges_rangenode AS n (run_id, parent_id, kind, state, depth, $lo, $hi, $cur, $resv,

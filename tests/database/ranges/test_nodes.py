@@ -1,0 +1,367 @@
+"""Nodes under any sequence of claims, commits, thefts, failures and deaths still tile the run."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from jobs.database import DjangoDatabase
+from jobs.models import Attempt, Job
+from ranges.axes import IntAxis
+from ranges.cells import Cells
+from ranges.models import RangeNode, RangeRun
+from ranges.nodes import OPEN, Fenced, Lease, Node, Nodes, Segment
+from ranges.proof import verify
+from ranges.statements import ORDINAL
+from ranges.states import NodeState
+from ranges.walking import Step
+from tests.factories import ago, make_job
+from tests.plans import explain, rows_read, scans
+from tests.rivals import Rival, other_session, wait_until_blocked
+
+pytestmark = pytest.mark.django_db
+
+WIDTH = 10_000
+ROUNDS = max(10, int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300")) // 20)
+
+
+def make_run(width: int = WIDTH, *, strands: int = 1) -> RangeRun:
+    run = RangeRun.objects.create(
+        name="t.Job", axis={"type": "int"}, lo=0, hi=width, status="running", planned=True,
+        concurrency=100,
+    )  # fmt: skip
+    size = width // strands
+    lane(run).plant((n * size, (n + 1) * size) for n in range(strands))
+    return run
+
+
+def lane(run: RangeRun, job: Job | None = None, database: Any = None) -> Nodes:
+    owner = job or make_job("processing")
+    return Nodes(
+        database or DjangoDatabase("default"),
+        str(run.id),
+        Cells(IntAxis(), 0, int(run.hi)),
+        Lease(job_id=str(owner.id), epoch=owner.lease_epoch),
+        is_ordinal=True,
+        hard_seconds=None,
+    )
+
+
+def die(job: Job, outcome: str = "lost") -> None:
+    """What a rescue leaves behind: an attempt, and the job pending again."""
+    Attempt.objects.create(
+        job=job, lease_epoch=job.lease_epoch, number=1, started_at=ago(seconds=1), outcome=outcome
+    )
+    Job.objects.filter(id=job.id).update(status="pending", worker_id=None)
+
+
+def commit(nodes: Nodes, node: Node, step: Step) -> Any:
+    return nodes.commit(node, step, items=1, seconds=0.01, pace=0.01)
+
+
+def test_a_strand_is_walked_from_its_cursor_and_ends_where_it_ends() -> None:
+    run = make_run(100)
+    nodes = lane(run)
+    node = nodes.claim()
+    assert node is not None
+
+    assert not nodes.reserve(node, Step(10, 30)).is_done
+    assert (node.cur, node.resv) == (10, 30)
+    assert not commit(nodes, node, Step(30, 60)).is_done
+    assert commit(nodes, node, Step(None, 100)).is_done
+
+    row = RangeNode.objects.get()
+    assert (row.state, row.owner_job, row.leaves, row.rows_ok) == ("done", None, 2, 2)
+    assert (row.width_ok, row.width_skipped) == (50, 50)
+    assert verify(run).is_complete
+
+
+def test_a_strand_without_a_single_leaf_is_skipped() -> None:
+    run = make_run(100)
+    nodes = lane(run)
+    node = nodes.claim()
+    assert node is not None
+    assert nodes.reserve(node, Step(None, 100)).is_done
+    assert RangeNode.objects.get().state == "skipped"
+    assert verify(run).is_complete
+
+
+def test_a_strand_has_one_owner_until_that_owner_is_dead() -> None:
+    run = make_run(100)
+    job = make_job("processing")
+    first, second = lane(run, job), lane(run)
+    node = first.claim()
+    assert node is not None
+    first.reserve(node, Step(0, 10))
+    assert second.claim() is None
+
+    die(job)
+    taken = second.claim()
+    assert taken is not None
+    assert (taken.id, taken.was, taken.struck, taken.interrupted) == (node.id, 10, True, 1)
+    with pytest.raises(Fenced):
+        commit(first, node, Step(10, 20))
+    assert RangeNode.objects.get().cur == 0
+
+
+def test_the_next_epoch_of_the_same_lane_fences_the_last_one() -> None:
+    run = make_run(100)
+    job = make_job("processing")
+    stale = lane(run, job)
+    node = stale.claim()
+    assert node is not None
+    Job.objects.filter(id=job.id).update(lease_epoch=2)
+    job.refresh_from_db()
+
+    assert lane(run, job).claim() is not None
+    with pytest.raises(Fenced):
+        stale.reserve(node, Step(0, 10))
+    assert not stale.release(node)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "charged"), [("lost", 1), ("timed_out", 1), ("handed_back", 0), ("succeeded", 0)]
+)
+def test_a_leaf_is_charged_for_a_death_but_not_for_a_worker_told_to_stop(
+    outcome: str, charged: int
+) -> None:
+    run = make_run(100)
+    job = make_job("processing")
+    nodes = lane(run, job)
+    node = nodes.claim()
+    assert node is not None
+    nodes.reserve(node, Step(0, 10))
+    die(job, outcome)
+
+    taken = lane(run).claim()
+    assert taken is not None
+    assert taken.interrupted == charged
+
+
+def test_a_commit_answers_with_the_run_as_it_stands() -> None:
+    run = make_run(100)
+    nodes = lane(run)
+    node = nodes.claim()
+    assert node is not None
+    nodes.reserve(node, Step(0, 10))
+    RangeRun.objects.update(status="paused", concurrency=3)
+
+    standing = commit(nodes, node, Step(10, 20))
+
+    assert (standing.status, standing.concurrency, standing.is_done) == ("paused", 3, False)
+
+
+def test_a_thief_takes_the_tail_and_the_victim_learns_it_from_its_next_commit() -> None:
+    run = make_run(100)
+    victim, thief = lane(run), lane(run)
+    node = victim.claim()
+    assert node is not None
+    victim.reserve(node, Step(0, 10))
+    commit(victim, node, Step(10, 20))
+    [(id, hi, resv, _)] = thief.victims()
+    assert (id, hi, resv) == (node.id, 100, 20)
+
+    assert thief.steal(id, 100, 60) is not None
+    assert thief.steal(id, 100, 60) is None  # what was seen is no longer so
+    assert not commit(victim, node, Step(20, 90)).is_done
+    assert (node.hi, node.resv) == (60, 60)
+    assert commit(victim, node, Step(None, 100)).is_done
+    assert verify(run).ok
+
+
+def test_what_a_victim_has_reserved_is_not_stolen() -> None:
+    run = make_run(100)
+    victim, thief = lane(run), lane(run)
+    node = victim.claim()
+    assert node is not None
+    victim.reserve(node, Step(0, 10))
+    commit(victim, node, Step(10, 80))
+
+    assert thief.steal(node.id, 100, 60) is None
+    assert thief.steal(node.id, 100, 81) is not None
+
+
+def test_a_failed_leaf_becomes_a_node_and_the_strand_goes_on_behind_it() -> None:
+    run = make_run(100)
+    nodes = lane(run)
+    node = nodes.claim()
+    assert node is not None
+    nodes.reserve(node, Step(20, 40))
+    commit(nodes, node, Step(40, 60))
+
+    ids, rest = nodes.rewrite(node, [Segment(lo=40, hi=60, state=NodeState.PENDING, attempts=1)])
+
+    assert rest is not None
+    assert (rest.lo, rest.cur, rest.hi) == (60, 60, 100)
+    nodes.reserve(rest, Step(60, 100))
+    assert commit(nodes, rest, Step(None, 100)).is_done
+    assert verify(run).ok
+    assert [(n.kind, n.state, n.lo, n.hi) for n in RangeNode.objects.order_by("lo")] == [
+        ("strand", "done", 0, 40),
+        ("bisect", "pending", 40, 60),
+        ("strand", "done", 60, 100),
+    ]
+    assert ids == [RangeNode.objects.get(lo=40).id]
+
+
+def test_random_work_thefts_failures_and_deaths_never_break_the_chain_or_the_ledger() -> None:
+    for _ in range(ROUNDS):
+        seed = random.randrange(10**9)
+        try:
+            play(random.Random(seed), steps=60)
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+def play(chance: random.Random, steps: int) -> None:
+    """Some lanes do at random what lanes do; after each step the proofs must hold."""
+    run = make_run(chance.choice([1, 7, 100, WIDTH]), strands=1)
+    lanes: list[tuple[Job, Nodes, Node | None]] = []
+    done: dict[int, int] = {}
+    for _ in range(steps):
+        index = chance.randrange(5)
+        if index >= len(lanes):
+            job = make_job("processing")
+            lanes.append((job, lane(run, job), None))
+            continue
+        job, nodes, node = lanes[index]
+        try:
+            lanes[index] = (job, nodes, act(chance, job, nodes, node, done))
+        except Fenced:
+            lanes[index] = (job, nodes, None)
+        if chance.random() < 0.1:
+            # It dies, and comes back later under another epoch; its old hands may still move.
+            Job.objects.filter(id=job.id).update(lease_epoch=job.lease_epoch + 1)
+            stale = lanes[index]
+            job.refresh_from_db()
+            lanes[index] = (job, lane(run, job), None)
+            if len(lanes) < 12:
+                lanes.append(stale)
+        verdict = verify(run)
+        assert verdict.ok, verdict.problems
+        assert verdict.rows_ok == sum(done.values())
+    assert set(done.values()) <= {1}
+
+
+def act(
+    chance: random.Random, job: Job, nodes: Nodes, node: Node | None, done: dict[int, int]
+) -> Node | None:
+    if node is None:
+        node = nodes.claim()
+        if node is None:
+            victims = [v for v in nodes.victims() if v[1] - v[2] > 1]  # type: ignore[operator]
+            if not victims:
+                return None
+            id, hi, resv, pace = chance.choice(victims)
+            cut = chance.randrange(int(resv) + 1, int(hi))
+            made = nodes.steal(id, hi, cut)
+            if made is None:
+                return None
+            node = nodes.stolen(made, cut, hi, pace)
+        standing = nodes.reserve(node, next_step(chance, node.cur, node.hi))
+        return None if standing.is_done else node
+    if not node.has_leaf:
+        standing = nodes.reserve(node, next_step(chance, node.cur, node.hi))
+        return None if standing.is_done else node
+    what = chance.random()
+    lo, hi = int(node.cur), int(node.resv)
+    if what < 0.6:
+        step = next_step(chance, hi, node.hi) if hi < int(node.hi) else Step(None, node.hi)
+        standing = nodes.commit(node, step, items=hi - lo, seconds=0.01, pace=0.01)
+        for key in range(lo, hi):
+            done[key] = done.get(key, 0) + 1
+        return None if standing.is_done else node
+    if what < 0.7:
+        nodes.release(node, delay=0)
+        return None
+    pieces = cut_up(chance, lo, hi)
+    _, rest = nodes.rewrite(node, pieces)
+    for piece in pieces:
+        if piece.state == NodeState.DONE:
+            for key in range(int(piece.lo), int(piece.hi)):
+                done[key] = done.get(key, 0) + 1
+    return rest
+
+
+def next_step(chance: random.Random, cur: Any, hi: Any) -> Step:
+    start = chance.randint(cur, min(hi, cur + 5))
+    if start >= hi or chance.random() < 0.05:
+        return Step(None, chance.randint(cur + 1, hi))
+    return Step(start, chance.randint(start + 1, min(hi, start + 50)))
+
+
+def cut_up(chance: random.Random, lo: int, hi: int) -> list[Segment]:
+    cuts = sorted(chance.sample(range(lo + 1, hi), min(hi - lo - 1, chance.randrange(3))))
+    bounds = [lo, *cuts, hi]
+    return [
+        Segment(
+            lo=one,
+            hi=other,
+            state=state,
+            items=0 if state == NodeState.PENDING else other - one,
+            attempts=1,
+        )
+        for one, other in pairwise(bounds)
+        for state in [chance.choice([NodeState.DONE, NodeState.ERROR, NodeState.PENDING])]
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_thief_waits_for_the_commit_of_its_victim_and_takes_nothing_that_it_reserved() -> None:
+    run = make_run(100)
+    nodes = lane(run)
+    node = nodes.claim()
+    assert node is not None
+    nodes.reserve(node, Step(0, 10))
+    commit(nodes, node, Step(10, 20))
+    thief = make_job("processing")
+    with other_session() as session:
+        owner = lane(run, Job.objects.get(id=nodes.lease.job_id), session)
+        with session.transaction():
+            owner.commit(node, Step(20, 90), items=1, seconds=0.01, pace=None)
+            rival = Rival(lambda database: lane(run, thief, database).steal(node.id, 100, 50))
+            wait_until_blocked()
+        assert rival.result() is None
+    assert verify(run).ok
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_lanes_that_claim_at_once_each_gets_another_strand() -> None:
+    run = make_run(100, strands=2)
+    jobs = [make_job("processing") for _ in range(2)]
+    with other_session() as session, session.transaction():
+        first = lane(run, jobs[0], session).claim()
+        second = Rival(lambda database: lane(run, jobs[1], database).claim()).result()
+    assert first is not None
+    assert second is not None
+    assert first.id != second.id
+
+
+def test_claims_and_commits_read_a_bounded_number_of_rows_among_many_runs() -> None:
+    run = make_run(1_000, strands=10)
+    RangeNode.objects.bulk_create(
+        RangeNode(
+            run=other, kind="strand", state="done", lo=n, hi=n + 1, cur=n + 1, resv=n + 1,
+            width_ok=1,
+        )
+        for other in [RangeRun.objects.create(name="t.Other", axis={"type": "int"}, lo=0, hi=5_000)]
+        for n in range(5_000)
+    )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE ranges_rangenode")
+    job = make_job("processing")
+    owner = {"job": str(job.id), "epoch": 1}
+    for sql, params in (
+        (ORDINAL.claim, {"run": str(run.id), "hard": None, **owner}),
+        (OPEN, {"run": str(run.id)}),
+        (ORDINAL.victims, {"run": str(run.id)}),
+    ):
+        plan = explain(sql, params)
+        assert not [scan for scan in scans(plan) if scan == "Seq Scan ranges_rangenode"]
+        assert rows_read(plan, "ranges_rangenode") < 200
