@@ -395,7 +395,8 @@ def _go_on(run: RangeRun) -> None:
     if run.planned:
         start_clock(run)
     alias = conf.get().database
-    job = Job.objects.using(alias).select_for_update(no_key=True).filter(pk=run.job_id).first()
+    jobs = Job.objects.using(alias).select_for_update(no_key=True)
+    job = None if run.job_id is None else jobs.filter(pk=run.job_id).first()
     if job is None or job.status in (Status.COMPLETED, Status.CANCELLED):
         _write(run, job_id=_enqueue(run).id)
     elif job.status == Status.FAILED:

@@ -77,3 +77,14 @@ def test_the_strands_of_a_killed_worker_are_taken_over(runs: Runs) -> None:
 
     assert tiled(runs.notes(), 0, 100_000)
     assert runs.call("verify", run)["ok"]
+
+
+def test_a_billion_keys_on_64_lanes_cost_a_few_hundred_rows(runs: Runs) -> None:
+    with runworker(runs.tables.url, "--concurrency", "64") as worker:
+        run = runs.start("toys.Billion")
+        ended(runs, run, "completed")
+        assert worker.stop() == 0
+
+    assert runs.call("verify", run)["rows_ok"] == 10**9
+    assert int(runs.tables.one("SELECT count(*) FROM ranges_rangenode")) <= 300
+    assert runs.tables.one("SELECT count(*) FROM jobs_attempt WHERE outcome = 'snoozed'") == 0

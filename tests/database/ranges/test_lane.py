@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -42,16 +41,20 @@ class Counting(RangeJob):
 
 
 @pytest.fixture(autouse=True)
-def hits(db: None) -> Iterator[None]:
+def hits(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMPORARY TABLE hits (k bigint) ON COMMIT DROP")
-    return
 
 
 def counted() -> list[tuple[int, int]]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT k, count(*) FROM hits GROUP BY k ORDER BY k")
         return list(cursor.fetchall())
+
+
+def job_of(run: RangeRun) -> Job:
+    assert run.job_id is not None
+    return Job.objects.get(id=run.job_id)
 
 
 def drive(run: RangeRun) -> RangeRun:
@@ -66,7 +69,7 @@ def test_each_key_of_a_run_is_done_once_and_the_run_completes() -> None:
     assert run.status == RunStatus.COMPLETED
     assert counted() == [(k, 1) for k in range(1_000)]
     assert verify(run).is_complete
-    assert Job.objects.get(id=run.job_id).status == "completed"
+    assert job_of(run).status == "completed"
 
 
 def test_bad_keys_are_found_by_halving_and_all_others_are_done_once() -> None:
@@ -77,5 +80,5 @@ def test_bad_keys_are_found_by_halving_and_all_others_are_done_once() -> None:
     assert sorted(keys) == [7, 350, 351, 999]
     assert counted() == [(k, 1) for k in range(1_000) if k not in (7, 350, 351, 999)]
     assert verify(run).ok
-    assert Job.objects.get(id=run.job_id).status == "failed"
+    assert job_of(run).status == "failed"
     assert RangeNode.objects.filter(run=run, state="error").count() == 4

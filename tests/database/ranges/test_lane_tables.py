@@ -27,7 +27,7 @@ class Mark(RangeJob):
     """Marks numbers as done; does what the test says first."""
 
     over = Numbered.objects.all()
-    todo = Q(done=False)
+    todo: ClassVar[Any] = Q(done=False)
     leaf = Leaf(max_size=50)
     concurrency = 2
     retry = QUICK

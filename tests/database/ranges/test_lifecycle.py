@@ -53,6 +53,7 @@ def drive(run: RangeRun) -> RangeRun:
 
 
 def job_of(run: RangeRun) -> Job:
+    assert run.job_id is not None
     return Job.objects.get(pk=run.job_id)
 
 

@@ -80,6 +80,17 @@ class Stuck(Note):
         write_note(leaf)
 
 
+class Billion(RangeJob):
+    """So many keys that need nothing."""
+
+    over = IntRange(0, 10**9)
+    leaf = Leaf(max_size=1_000_000)
+    concurrency = 64
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        pass
+
+
 def leaf_keys(leaf: LeafRange) -> range:
     return range(leaf.lo, leaf.hi)
 
