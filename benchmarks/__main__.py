@@ -104,7 +104,7 @@ def read_options(about: dict[str, str]) -> argparse.Namespace:
         type=int,
         default=0,
         metavar="N",
-        help="crash: also kill workers so often at random moments, with jobs flowing",
+        help="crash, ranges: also kill workers so often at random moments, while they work",
     )
     parser.add_argument(
         "--folder",

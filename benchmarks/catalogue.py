@@ -15,6 +15,7 @@ from benchmarks import (
     memory,
     ordering,
     outage,
+    ranges,
     sleeping,
     snapshot,
 )
@@ -72,5 +73,9 @@ BENCHMARKS = {
     "outage": Benchmark(
         measure=outage.measure,
         about="PostgreSQL away under four workers, beside a bare client that reconnects",
+    ),
+    "ranges": Benchmark(
+        measure=ranges.measure,
+        about="range runs: lanes, leaves without work, rows done before, a billion keys",
     ),
 }

@@ -26,6 +26,7 @@ NAMES = (
     "full",
     "memory",
     "outage",
+    "ranges",
 )
 LIMIT_SECONDS = 600
 """Far more than it takes, even on a machine that has other things to do."""
