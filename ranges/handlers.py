@@ -9,10 +9,20 @@ from uuid import UUID
 from jobs import conf
 from jobs.answers import Snooze
 from jobs.context import Context
+from jobs.events import Event, on
 from jobs.registry import handler
 from jobs.retry import Backoff
 from ranges.lifecycle import ATTEMPTS, LANE_TYPE, RUN_TYPE
 from ranges.states import RunStatus
+
+
+@on("job.cancelled")
+def follow_cancel(event: Event) -> None:
+    if event.type == RUN_TYPE and event.job_id is not None:
+        from ranges import lifecycle
+
+        lifecycle.follow_cancel(event.job_id)
+
 
 LONGEST = timedelta(days=31)
 """A time-out would strike whatever leaf is at work; leaves have a hard time-out of their own."""

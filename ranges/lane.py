@@ -43,11 +43,12 @@ from ranges.states import NodeState, RunStatus
 from ranges.stealing import steal
 from ranges.walking import Step, Walker
 
-SLICE_SECONDS = 10.0
+SLICE_SECONDS = 5.0
 """After so long a lane goes to the back of the queue, so that jobs of its rank get their turn."""
 IDLE_SECONDS = 2.0
 """So long a lane without work keeps its slot, to steal or to help with what fails."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.05
+"""The first pause between two looks; each next one is half as long again."""
 SAMPLE_SECONDS = 10.0
 LOCK_SECONDS = 10.0
 """A leaf that waits longer for a lock is broken off and tried again, smaller."""
@@ -98,6 +99,7 @@ class Lane:
         """Until nothing is left, the run stops, or it is somebody else's turn."""
         ends_at = time.monotonic() + SLICE_SECONDS
         idle_since: float | None = None
+        pause = LOOK_SECONDS
         while True:
             if not self._goes_on(self._standing()):
                 return None
@@ -105,12 +107,12 @@ class Lane:
                 return Snooze(0, quiet=True)
             node = self._take()
             if node is not None:
-                idle_since = None
+                idle_since, pause = None, LOOK_SECONDS
                 try:
                     self._work_at(node, ends_at)
                 except Fenced:
                     self._nodes.note_fenced(node)
-                    self._emit("node.stale", node)
+                    self._emit("node.fenced", node)
                     return Snooze(LOOK_SECONDS, quiet=True)
                 continue
             _, pending, running, _ = self._nodes.open()
@@ -120,13 +122,16 @@ class Lane:
             idle_since = idle_since or now
             if now - idle_since > IDLE_SECONDS:
                 return Snooze(1, quiet=True)
-            time.sleep(LOOK_SECONDS)
+            time.sleep(pause)
+            pause *= 1.5
 
     # Strands
 
     def _take(self) -> Node | None:
         node = self._nodes.claim()
         if node is not None:
+            if node.struck:
+                self._emit("node.stale", node)
             self._emit("node.started", node)
             return node
         node = steal(self._loaded, self._nodes)
@@ -593,7 +598,15 @@ class Lane:
         now = time.monotonic()
         if now - self._sampled_at >= SAMPLE_SECONDS:
             self._sampled_at = now
-            progress.take_sample(self._database, self._loaded.run_id)
+            if progress.take_sample(self._database, self._loaded.run_id):
+                done, failed = self._nodes.attempted()
+                facts: dict[str, Any] = {
+                    "run_id": self._loaded.run_id,
+                    "done": done,
+                    "failed": failed,
+                }
+                events.emit("range.stats_updated", job_id=self._loaded.run.job_id, **facts)
+                events.emit("range.metrics_updated", job_id=self._loaded.run.job_id, **facts)
 
     def _emit(self, name: str, node: Node, **facts: Any) -> None:
         if events.wanted(name):

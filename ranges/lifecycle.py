@@ -184,6 +184,13 @@ def cancel(run: RangeRun | UUID | str, *, reason: str = "", by: str = "") -> Ran
     return changed
 
 
+def follow_cancel(job_id: UUID | str) -> None:
+    """Somebody cancelled the job of a run; so the run is cancelled too."""
+    runs = RangeRun.objects.using(conf.get().database).filter(job_id=job_id)
+    for id in runs.exclude(status__in=ENDED).values_list("id", flat=True):
+        cancel(id, reason="its job was cancelled")
+
+
 def retune(run: RangeRun | UUID | str, *, concurrency: int, by: str = "") -> RangeRun:
     """Give it more lanes, or fewer: those above the new number end with their leaf."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int):
@@ -360,7 +367,10 @@ def _locked(id: Any) -> RangeRun:
     except ValueError:
         raise NotFound("range run", clean(str(id), 60)) from None
     found = (
-        RangeRun.objects.using(conf.get().database).select_for_update().filter(id=wanted).first()
+        RangeRun.objects.using(conf.get().database)
+        .select_for_update(no_key=True)
+        .filter(id=wanted)
+        .first()
     )
     if found is None:
         raise NotFound("range run", str(id))

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs import conf
+from jobs import conf, events
 from jobs.answers import Discard, Hold, JobCancelled, Snooze, WaitFor
 from jobs.context import Context
 from jobs.errors import InvalidInput
@@ -45,7 +45,7 @@ def step(payload: Any, context: Context) -> Any:
     alias = conf.get().database
     run = (
         RangeRun.objects.using(alias)
-        .select_for_update()
+        .select_for_update(no_key=True)
         .filter(id=UUID(str(payload["run"])), job_id=context.job_id)
         .first()
     )
@@ -113,7 +113,11 @@ def plan(loaded: Loaded) -> int:
     lifecycle.set_columns(run, "rows_estimate")
     sizer = LeafSizer(options.leaf, least=least_leaf(source, (lo, hi), options.max_depth))
     pieces = start_pieces(source, lo, hi, concurrency=run.concurrency, leaf_size=sizer.size())
-    return lifecycle.nodes_of(run, source.axis).plant(pieces)
+    count = lifecycle.nodes_of(run, source.axis).plant(pieces)
+    events.emit_on_commit(
+        "node.split", job_id=run.job_id, queue=run.queue, run_id=loaded.run_id, pieces=count
+    )
+    return count
 
 
 def _probing(loaded: Loaded) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from jobs import events
 from jobs import lifecycle as jobs_lifecycle
 from jobs.errors import Conflict, InvalidInput, NotFound
 from jobs.models import Attempt, Job
@@ -306,3 +307,29 @@ def fail_at(key: int) -> Callable[[LeafRange, Any], None]:
             raise ValueError(f"bad key {key}")
 
     return fail
+
+
+@pytest.mark.django_db(transaction=True)
+def test_cancelling_the_job_of_a_run_cancels_the_run() -> None:
+    run = Scripted.create().start()
+    assert run.job_id is not None
+    jobs_lifecycle.cancel(run.job_id)
+
+    run.refresh_from_db()
+    assert (run.status, run.reason) == (RunStatus.CANCELLED, "its job was cancelled")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_events_tell_the_life_of_a_run_and_of_its_nodes_after_the_commit() -> None:
+    told: list[str] = []
+    stop = events.on("*", lambda event: told.append(event.name))
+    Scripted.at_leaf = fail_at(555)
+    try:
+        drive(Scripted.start(concurrency=1))
+    finally:
+        stop()
+
+    mine = [name for name in told if name.startswith(("range.", "node."))]
+    assert mine[:4] == ["range.created", "range.started", "node.split", "node.started"]
+    assert mine[-1] == "range.partially_failed"
+    assert {"node.completed", "node.retrying", "node.failed"} <= set(mine)
