@@ -352,6 +352,8 @@ def _text_left(rows: Sequence[tuple[Any, ...]]) -> float:
 
     if not rows:
         return 0.0
+    if rows[0][0] is None:
+        return 1.0  # of whatever type: the first step of the run fixes its bounds
     measure = TextAxis().encode
     lo, hi = rows[0][0] or "", rows[0][1] or ""
     total = measure(hi) - measure(lo)
