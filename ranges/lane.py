@@ -89,7 +89,7 @@ class Lane:
         self._asks = loaded.job.asks()
         self._counts_itself = False
         self._tries = 0
-        self._sampled_at = time.monotonic()
+        self._sampled_at = float("-inf")  # the table says whether somebody did just now
         self._limits = (
             f"SET LOCAL lock_timeout = {int(LOCK_SECONDS * 1000)}; "
             f"SET LOCAL statement_timeout = {int((self._hard or 0) * 1000)}"

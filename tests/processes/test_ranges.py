@@ -79,6 +79,19 @@ def test_the_strands_of_a_killed_worker_are_taken_over(runs: Runs) -> None:
     assert runs.call("verify", run)["ok"]
 
 
+def test_idle_lanes_steal_the_tail_of_a_slow_strand(runs: Runs) -> None:
+    with runworker(runs.tables.url, "--concurrency", "4") as worker:
+        run = runs.start("toys.Note", params={"slow_below": 10_000})
+        ended(runs, run, "completed")
+        assert worker.stop() == 0
+
+    assert tiled(runs.notes(), 0, 100_000)
+    assert runs.tables.one(
+        "SELECT count(*) FROM ranges_rangenode WHERE parent_id IS NOT NULL AND kind = 'strand'"
+    )
+    assert runs.call("verify", run)["ok"]
+
+
 def test_a_billion_keys_on_64_lanes_cost_a_few_hundred_rows(runs: Runs) -> None:
     with runworker(runs.tables.url, "--concurrency", "64") as worker:
         run = runs.start("toys.Billion")

@@ -236,4 +236,4 @@ def test_adaptive_leaves_grow_while_they_are_quick() -> None:
     assert sorted(Mark.seen) == undone()
     leaves = sum(RangeNode.objects.values_list("leaves", flat=True))
     assert leaves < len(undone()) / 100
-    assert not RangeSample.objects.exists() or RangeSample.objects.count() < 3
+    assert RangeSample.objects.filter(run=run).count() == 1

@@ -39,7 +39,8 @@ class Note(RangeJob):
     retry = QUICK
 
     def process(self, leaf: LeafRange, context: Any) -> None:
-        time.sleep(context.params.get("seconds", 0))
+        slow = leaf.lo < context.params.get("slow_below", 0)
+        time.sleep(0.1 if slow else context.params.get("seconds", 0))
         if any(key in leaf_keys(leaf) for key in context.params.get("fatal", ())):
             os.kill(os.getpid(), signal.SIGKILL)
         if context.params.get("bad") is not None and context.params["bad"] in leaf_keys(leaf):
