@@ -45,6 +45,7 @@ WHERE id = ANY(%(ids)s::uuid[]) AND status = 'processing' AND worker_id = %(work
 """
 
 COUNT_SECONDS = 5.0
+SHORTEST_PAUSE = 0.0025
 BUSY_CLAIMS = 20
 """After so many claims in a row that found jobs, the worker no longer counts as waiting."""
 
@@ -89,9 +90,14 @@ class Feeder:
         self._looked_at = 0.0
         self._polled_at = 0.0
         self._counted_at = time.monotonic()
+        self._denied = SHORTEST_PAUSE
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     def drain(self, seconds: float) -> bool:
         """Claim nothing more, but go on hearing of cancels; False if a claim is still under way."""
@@ -152,6 +158,7 @@ class Feeder:
                 self._set_waiting(False)
             # A full answer that was gone before the next look: hold more next time.
             self._boost = min(8.0, self._boost * 1.5) if len(jobs) >= wanted else 1.0
+            self._denied = SHORTEST_PAUSE
             return 0.0
         self._busy_claims = 0
         return self._rest()
@@ -220,11 +227,16 @@ class Feeder:
         if not self._waiting:
             self._set_waiting(True)
             return 0.0  # what was enqueued before the flag was seen has woken nobody
+        # An outcome that is still to be written may make a job due.
+        holds_nothing = self._places.room == self._places.size
         due = claim.next_due(self._database, self._lanes.all())
         if due == 0.0:
-            # Due, yet not claimed: rivals hold the rows, or it became due this instant.
-            return 0.005
-        self._on_idle(True)
+            # Due, yet not claimed: rivals hold the rows, or it became due this instant. Somebody
+            # may hold them for long, so each look in vain makes the pause longer.
+            self._denied = min(2.0 * self._denied, self.settings.poll_seconds)
+            return self._denied
+        self._denied = SHORTEST_PAUSE
+        self._on_idle(holds_nothing)
         poll = self.settings.poll_seconds
         return poll if due is None else min(poll, due + 0.001)
 

@@ -19,6 +19,7 @@ SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
+COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
 IN_TRANSACTION = """
 SELECT application_name, state, query FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -117,3 +118,29 @@ def test_jobs_flow_under_a_snapshot_that_is_held_for_long(world: World) -> None:
     assert world.counts() == {"completed": amount}
     assert world.outcomes()["succeeded"] == amount
     assert read < 30 * amount
+
+
+def test_a_due_job_that_somebody_holds_is_not_asked_for_without_pause(world: World) -> None:
+    """A transaction that a person left open costs little, and the job starts when it ends."""
+    with runworker(world.url, COPPICE_POLL_SECONDS="1") as worker:
+        worker.wait_for("worker.ready")
+        time.sleep(1)
+        idle = statements(world, seconds=3)
+        with psycopg.connect(world.url) as person:
+            soon = world.one("SELECT now() + interval '2 seconds'")
+            [job] = world.enqueue_all("prove.effect", 1, due_at=soon)
+            person.execute("SELECT FROM jobs_job FOR UPDATE")
+            time.sleep(3)  # it has become due
+            busy = statements(world, seconds=3)
+            assert world.status(job) == "pending"
+        world.becomes(job, "completed")
+        assert worker.stop() == 0
+
+    assert busy < 2 * idle + 30, (idle, busy)
+
+
+def statements(world: World, *, seconds: float) -> int:
+    """How many transactions end in the database in that time."""
+    before = world.one(COMMITS)
+    time.sleep(seconds)
+    return int(world.one(COMMITS) - before)
