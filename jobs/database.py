@@ -20,6 +20,19 @@ from psycopg.pq import TransactionStatus
 from jobs import conf
 from jobs.errors import TryLater
 
+# What a role or a database may have set otherwise. What decides about a job must see the newest rows
+# after it has waited for a lock, and must not be cut short; `session` may set its own limits after.
+OWN_SESSION = (
+    "SET default_transaction_isolation = 'read committed'",
+    "SET statement_timeout = 0",
+    "SET lock_timeout = 0",
+    "SET idle_in_transaction_session_timeout = 0",
+    "SET idle_session_timeout = 0",
+)
+# Classes of errors that are about the values of a statement: the same values fail again.
+REFUSALS = ("22", "23", "54", "P0")
+READ_ONLY = "25006"
+
 type Params = Mapping[str, Any]
 type Row = tuple[Any, ...]
 
@@ -75,7 +88,7 @@ class DirectDatabase:
     ) -> None:
         self.conninfo = conninfo
         self.name = name
-        self.session = session
+        self.session = (*OWN_SESSION, *session)
         self.connect_timeout = connect_timeout
         self.pooled = False
         self._connection: psycopg.Connection[Row] | None = None
@@ -146,12 +159,12 @@ class DirectDatabase:
                 ),
                 autocommit=True,
             )
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             self.pooled = is_pooled(connection)
             if self.pooled:
                 connection.prepare_threshold = None
             else:
-                for statement in self.session:
-                    connection.execute(statement)
+                connection.execute("; ".join(self.session))
         except psycopg.Error as error:
             raise TryLater(f"the database cannot be reached: {error}") from error
         return connection
@@ -187,11 +200,22 @@ def is_away(error: BaseException) -> bool:
     """Whether an error means that the database is unreachable or restarting, not that SQL is wrong."""
     if isinstance(error, TryLater):
         return True
+    if isinstance(error, psycopg.Error) and error.sqlstate == READ_ONLY:
+        return True  # it has become a standby: another server will answer soon
     if isinstance(error, psycopg.OperationalError):
         state = error.sqlstate
         # 57P0x: shutting down or starting; 08: connection; 53: no room; none: the socket broke.
         return state is None or state.startswith(("57P", "08", "53"))
     return isinstance(error, psycopg.InterfaceError)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether an error is about the values that were to be written, and not about the database: a
+    statement that somebody cancelled, say, or a right or a table that is missing for a while.
+    """
+    if not isinstance(error, psycopg.Error):
+        return True
+    return error.sqlstate is None or error.sqlstate.startswith(REFUSALS)
 
 
 def is_transient(error: BaseException) -> bool:

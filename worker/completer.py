@@ -4,7 +4,8 @@ What must always be true:
 1. An outcome leaves memory only when the database has it, or has said that the lease was lost.
 2. A batch that the database refuses is halved until the culprit is alone; the culprit ends `failed`
    with that error, and everybody else's outcome is written.
-3. While the database is away the batch is kept and tried again; nothing is thrown away.
+3. While the database is away, or fails for reasons of its own, the batch is kept and tried again;
+   nothing is thrown away. Only an error about the values themselves is held against an outcome.
 4. A place in the table shared with the supervisor is freed after the commit, never before.
 """
 
@@ -22,7 +23,7 @@ from jobs import conf, edges, events
 from jobs.claimed import Claimed
 from jobs.complete import LOG_LINES, PROGRESS, Ended, Written, complete
 from jobs.context import Line
-from jobs.database import DirectDatabase, is_away, is_transient
+from jobs.database import DirectDatabase, is_away, is_refusal, is_transient
 from jobs.endings import Ending, Success
 from jobs.errors import InvalidInput
 from jobs.insertion import wake
@@ -61,13 +62,16 @@ class Completer:
         outages: Outages,
         journal: Journal,
         on_room: Callable[[], None],
+        is_burst: bool = False,
     ) -> None:
+        """`on_room` has the feeder look; in a burst after each batch, for it may have been the last."""
         self._worker_id = worker_id
         self._database = database
         self._places = places
         self._outages = outages
         self._journal = journal
         self._on_room = on_room
+        self._is_burst = is_burst
         self._settings = conf.get()
         self._queue: SimpleQueue[Item] = SimpleQueue()
         self._progress: dict[str, tuple[Claimed, int, int | None]] = {}
@@ -81,6 +85,10 @@ class Completer:
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     @property
     def backlog(self) -> int:
@@ -161,10 +169,10 @@ class Completer:
             except Exception as error:  # noqa: BLE001 - sorted out below
                 if self._discarding:
                     self._free(batch)
-                elif is_away(error):
-                    self._rest(error)
-                    batches.append(batch)
                 elif is_transient(error):
+                    batches.append(batch)
+                elif is_away(error) or not is_refusal(error):
+                    self._rest(error)
                     batches.append(batch)
                 elif len(batch) > 1:
                     middle = len(batch) // 2
@@ -208,7 +216,8 @@ class Completer:
         if released:
             tell_released(released)
             wake(self._database, queues_to_wake(released))
-            self._on_room()
+        if released or self._is_burst or any(one.status == "pending" for one in written.ended):
+            self._on_room()  # something may be due now, or due soon, that was not before
 
     def _tell(self, written: Written) -> None:
         for job in written.stale:

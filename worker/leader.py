@@ -16,13 +16,13 @@ import structlog
 
 from jobs import edges, retention, rollups
 from jobs.conf import Settings
-from jobs.database import DirectDatabase, direct_conninfo
+from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.insertion import wake
 from jobs.rescue import find_orphans, rescue_orphans
 from jobs.telling import queues_to_wake, tell_released
 from worker.alerts import DeadLetters, OverdueSchedules, UnknownTypes
 from worker.observation import OrphanWatch
-from worker.outage import Outages, database_is_away
+from worker.outage import Outages
 
 log = structlog.get_logger("coppice.worker")
 
@@ -111,7 +111,7 @@ class Leader:
                 more = duty.step()
             except Exception as error:  # noqa: BLE001 - one duty's failure must not stop the others
                 duty.due_at = now + duty.every
-                if database_is_away(error):
+                if is_away(error):
                     self.database.close()
                     self._orphans.begin_anew()
                     return self.outages.failed("leader", error)

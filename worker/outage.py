@@ -6,7 +6,6 @@ import random
 import threading
 import time
 
-import psycopg
 import structlog
 
 from jobs.database import is_away
@@ -16,7 +15,6 @@ log = structlog.get_logger("coppice.worker")
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
 QUIET_SECONDS = 60.0
-READ_ONLY = "25006"
 
 
 class Outages:
@@ -33,7 +31,7 @@ class Outages:
         """Note that a part's statement failed; returns the seconds to wait before the next one."""
         with self._lock:
             failures = self._failures[part] = self._failures.get(part, 0) + 1
-            if database_is_away(error):
+            if is_away(error):
                 if not self._away:
                     self._since = time.monotonic()
                     self._say("database.away", error=_first_line(error))
@@ -68,11 +66,6 @@ class Outages:
             log.error(event, error=_first_line(error), exc_info=error, **facts)
         else:
             log.warning(event, error=error, **facts)
-
-
-def database_is_away(error: BaseException) -> bool:
-    """Also a server that has become a standby: another one will answer soon."""
-    return is_away(error) or (isinstance(error, psycopg.Error) and error.sqlstate == READ_ONLY)
 
 
 def _first_line(error: BaseException) -> str:

@@ -17,11 +17,11 @@ import structlog
 
 from jobs import schedules
 from jobs.conf import Settings
-from jobs.database import DirectDatabase, direct_conninfo
+from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.rescue import release_child, rescue_worker
 from worker.leadership import Leadership
 from worker.observation import Observer, Sighting
-from worker.outage import Outages, database_is_away
+from worker.outage import Outages
 from worker.places import Held
 
 log = structlog.get_logger("coppice.worker")
@@ -132,7 +132,7 @@ class Upkeep:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the thread must go on, whatever happens
-            if not database_is_away(error):
+            if not is_away(error):
                 return self.outages.failed(step.__name__, error)
             self.database.close()
             self.leadership.lose()
