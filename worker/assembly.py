@@ -81,6 +81,7 @@ def assemble(charge: dict[str, Any], places: Places, *, on_given_up: Callable[[]
         outages=outages,
         journal=journal,
         on_room=lambda: feeder.kick(),  # noqa: PLW0108  made below
+        is_burst=bool(charge["burst"]),
     )
     feeder = Feeder(
         worker_id=worker_id,

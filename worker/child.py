@@ -27,6 +27,9 @@ EXIT_DRAINED, EXIT_FORCED, EXIT_SETTINGS = 0, 1, 2
 
 def main() -> int:
     charge = json.loads(os.environ["COPPICE_CHILD"])
+    orders = take_orders_away()
+    for descriptor in (charge["report_fd"], charge["places_fd"]):
+        os.set_inheritable(descriptor, False)
     _die_with(charge["supervisor_pid"])
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _the_supervisor_decides)
@@ -41,7 +44,18 @@ def main() -> int:
     except Exception as error:  # noqa: BLE001 - told to the supervisor, which ends with code 2
         report("settings", error=str(error))
         return EXIT_SETTINGS
-    return Child(charge, report).run()
+    return Child(charge, orders, report).run()
+
+
+def take_orders_away() -> int:
+    """Move the pipe of the orders out of reach: a handler that reads or closes standard input, or
+    starts a program that does, must not swallow them. Both find it empty.
+    """
+    orders = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return orders
 
 
 class Reporter:
@@ -58,7 +72,7 @@ class Reporter:
 
 
 class Child:
-    def __init__(self, charge: dict[str, Any], report: Reporter) -> None:
+    def __init__(self, charge: dict[str, Any], orders: int, report: Reporter) -> None:
         from worker.assembly import assemble
         from worker.places import Places
 
@@ -72,7 +86,7 @@ class Child:
         self._given_up = 0
         self._said_idle = False
         self._unread = b""
-        self._stdin = sys.stdin.fileno()
+        self._orders = orders
 
     def run(self) -> int:
         parts = self._parts
@@ -90,15 +104,19 @@ class Child:
             parts.stock.nudge()
             if self._burst:
                 self._tell_idle()
+            if not parts.completer.is_alive or not (parts.feeder.is_alive or self._forced):
+                # Nothing would come in or go out any more: the supervisor gives back what is here.
+                self._report("crippled")
+                os._exit(EXIT_FORCED)
             if self._draining and self._is_empty():
                 return self._leave(EXIT_FORCED if self._forced else EXIT_DRAINED)
 
     def _obey(self) -> None:
         """Wait a moment for orders and carry them out."""
-        readable, _, _ = select.select([self._stdin], [], [], LOOK_SECONDS)
+        readable, _, _ = select.select([self._orders], [], [], LOOK_SECONDS)
         if not readable:
             return
-        chunk = os.read(self._stdin, 65_536)
+        chunk = os.read(self._orders, 65_536)
         if not chunk:
             os._exit(EXIT_FORCED)  # the supervisor's end of the pipe is closed: it is gone
         *lines, self._unread = (self._unread + chunk).split(b"\n")
@@ -160,13 +178,7 @@ class Child:
             self._parts.completer.put(hand_back(job, "the worker stops"))
 
     def _tell_idle(self) -> None:
-        parts = self._parts
-        idle = (
-            parts.idle.is_set()
-            and not len(parts.stock)
-            and not parts.stock.active
-            and not parts.completer.backlog
-        )
+        idle = self._parts.idle.is_set()
         if idle != self._said_idle:
             self._said_idle = idle
             self._report("burst done" if idle else "busy")

@@ -230,6 +230,12 @@ class Supervisor:
                         reason="a handler could not be stopped",
                     )
                     child.is_leaving = True
+                case "crippled":
+                    log.error(
+                        "worker.crippled",
+                        worker_id=child.worker_id,
+                        reason="a thread that claims or completes jobs has died",
+                    )
                 case "settings":
                     log.error("worker.settings", error=str(report.get("error", "")))
                     self.exit_code = BAD_SETTINGS
