@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
+import structlog
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connections, transaction
+from psycopg.pq import TransactionStatus
 
 from jobs import conf
 from jobs.answers import Discard, JobTimeout
@@ -28,6 +31,8 @@ from jobs.registry import Handler
 from jobs.states import Outcome, Status
 
 type Clock = Callable[[], float]
+
+_log = structlog.get_logger("coppice.jobs")
 
 
 def timeout_of(handler: Handler) -> float | None:
@@ -56,9 +61,9 @@ def run_sync(
     started = clock()
     try:
         value = handler.function(*arguments(handler, job, context))
+        return _returned(handler, job, value, started, clock())
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
         return _raised(handler, job, context, error, started, clock())
-    return _returned(handler, job, value, started, clock())
 
 
 async def run_async(
@@ -70,9 +75,9 @@ async def run_async(
         if job.wait_count and handler.wants_context:
             await sync_to_async(context.load_children)()  # a coroutine could not read them itself
         value = await handler.function(*arguments(handler, job, context))
+        return _returned(handler, job, value, started, clock())
     except BaseException as error:  # noqa: BLE001
         return _raised(handler, job, context, error, started, clock())
-    return _returned(handler, job, value, started, clock())
 
 
 def run_atomic(
@@ -90,8 +95,12 @@ def run_atomic(
     """
     started = clock()
     alias = conf.get().database
+    committed: list[bool] = []
+    ending: Success | Ending
+    written: Written | None = None
     try:
         with transaction.atomic(using=alias):
+            transaction.on_commit(lambda: committed.append(True), using=alias)  # the first of all
             value = handler.function(*arguments(handler, job, context))
             ending = _returned(handler, job, value, started, clock())
             if isinstance(ending, Ending) and ending.error:
@@ -107,19 +116,29 @@ def run_atomic(
     except _Refused as refused:
         return refused.ending, None
     except BaseException as error:  # noqa: BLE001
-        return _raised(handler, job, context, error, started, clock()), None
+        if not committed:
+            return _raised(handler, job, context, error, started, clock()), None
+        _log.error("handler.failed_after_commit", job_id=job.id, type=job.type, exc_info=error)
     return ending, written
 
 
 def after_handler() -> None:
     """What Django does after a request: give up connections that the server has closed."""
     for wrapper in connections.all(initialized_only=True):
-        if wrapper.in_atomic_block or wrapper.needs_rollback:
+        if wrapper.in_atomic_block or wrapper.needs_rollback or _is_busy(wrapper.connection):
             # The handler left a transaction open; nothing of it may reach the next job. Inside an
             # atomic block Django would keep the closed connection and fail ever after.
             wrapper.in_atomic_block = wrapper.closed_in_transaction = False
             wrapper.close()
     close_old_connections()
+
+
+def _is_busy(connection: Any) -> bool:
+    """In a transaction that Django knows nothing of, or in the middle of a statement."""
+    return (
+        isinstance(connection, psycopg.Connection)
+        and connection.pgconn.transaction_status != TransactionStatus.IDLE
+    )
 
 
 class _Refused(Exception):

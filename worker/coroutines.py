@@ -8,10 +8,12 @@ handlers and nothing else.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Thread
 
+import structlog
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import connections
 
@@ -21,8 +23,11 @@ from jobs.context import Context, Desk
 from jobs.endings import Ending, Success
 from jobs.outcomes import Run, decide_timed_out
 from jobs.registry import Handler
+from worker.kernel import end_if_forked
 from worker.places import Places
 from worker.seats import Seat, Seats
+
+_log = structlog.get_logger("coppice.worker")
 
 
 class Loop:
@@ -46,7 +51,7 @@ class Loop:
         self._measured = measured
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ready = Event()
+        self._pid = os.getpid()
 
     def run(self, handler: Handler, job: Claimed) -> None:
         """Start an attempt on the loop; its slot is released when it ends."""
@@ -63,7 +68,11 @@ class Loop:
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        loop.run_forever()
+        while True:
+            try:
+                loop.run_forever()
+            except BaseException as error:  # noqa: BLE001 - a task of a handler's own called exit
+                _log.error("loop.interrupted", exc_info=error)
 
     def _begin(self, handler: Handler, job: Claimed) -> None:
         task = asyncio.get_running_loop().create_task(
@@ -85,6 +94,7 @@ class Loop:
         try:
             async with ThreadSensitiveContext() as own:
                 outcome = await execution.run_async(handler, job, context)
+                end_if_forked(self._pid)
                 if own in SyncToAsync.context_to_thread_executor:
                     # The attempt's thread for database calls ends here; so must its connections.
                     await sync_to_async(connections.close_all)()

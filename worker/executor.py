@@ -9,7 +9,9 @@ or a job that was lost before) runs in a process of its own while the thread wai
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
 from threading import Thread, get_ident
 
 from jobs import execution, registry
@@ -22,6 +24,7 @@ from jobs.outcomes import Run, decide_raise, decide_timed_out, hand_back
 from jobs.registry import Handler
 from worker.completer import Committed, Completer
 from worker.coroutines import Loop
+from worker.kernel import end_if_forked
 from worker.places import Places
 from worker.sandbox import Sandbox
 from worker.seats import Seat, Seats, raise_in_thread, take_back_raise
@@ -49,6 +52,7 @@ class Executor:
         self._loop = loop
         self._sandbox = sandbox
         self._threads: list[Thread] = []
+        self._pid = os.getpid()
 
     def start_thread(self) -> None:
         """One more thread, as long as there are slots for it; called under the stock's lock."""
@@ -56,8 +60,9 @@ class Executor:
             thread = Thread(
                 target=self._work, name=f"handler-{len(self._threads) + 1}", daemon=True
             )
-            self._threads.append(thread)
-            thread.start()
+            with suppress(RuntimeError):  # the system has no room for it now: the next call tries
+                thread.start()
+                self._threads.append(thread)
 
     def _work(self) -> None:
         seat = self._seats.add(Seat())
@@ -99,9 +104,11 @@ class Executor:
                 outcome = _committed(job, ending, written)
             else:
                 outcome = execution.run_sync(handler, job, context)
+            end_if_forked(self._pid)
             execution.after_handler()
         except JobTimeout:
             # The stop came between the handler's return and here.
+            execution.after_handler()
             outcome = self._timed_out(seat, handler, job)
         except BaseException as error:  # noqa: BLE001 - no process can be forked, say
             outcome = decide_raise(job, error, self._run_of(seat, job), handler)

@@ -88,7 +88,11 @@ class Sandbox:
                 with contextlib.suppress(OSError):
                     pipe.send(context.stop_reason)
             try:
-                if pipe.poll(_LOOK_SECONDS):
+                # Its end is told by the sentinel: a child of its own may keep the pipe open.
+                ready = wait([pipe, process.sentinel], _LOOK_SECONDS)
+                if ready and not pipe.poll():
+                    return self._died(process, job, started)
+                if ready:
                     said: Said = pipe.recv()
                     if said.line is not None:
                         said.line.at = time.monotonic()

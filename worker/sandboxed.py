@@ -20,9 +20,10 @@ if not apps.ready:
 
 from jobs import execution, registry
 from jobs.claimed import Claimed
+from jobs.complete import Written
 from jobs.context import Context, Line
-from jobs.outcomes import hand_back
-from worker.kernel import die_with_parent
+from jobs.outcomes import Run, decide_raise, hand_back
+from worker.kernel import die_with_parent, end_if_forked
 from worker.sandbox import Said
 
 
@@ -57,15 +58,22 @@ def attempt(pipe: Connection, worker_id: str, job: Claimed) -> None:
     if handler is None:
         desk.send(Said(outcome=hand_back(job, "no handler is registered here")))
         return
+    pid = os.getpid()
     context = Context(job, desk, timeout=execution.timeout_of(handler))
     Thread(target=_listen, args=(pipe, context), daemon=True).start()
+    written: Written | None = None
     if handler.atomic:
         ending, written = execution.run_atomic(handler, job, context, worker_id)
-        desk.send(Said(outcome=ending, written=written))
     elif handler.is_async:
-        desk.send(Said(outcome=asyncio.run(execution.run_async(handler, job, context))))
+        ending = asyncio.run(execution.run_async(handler, job, context))
     else:
-        desk.send(Said(outcome=execution.run_sync(handler, job, context)))
+        ending = execution.run_sync(handler, job, context)
+    end_if_forked(pid)
+    try:
+        desk.send(Said(written=written) if written else Said(outcome=ending))
+    except Exception as error:  # noqa: BLE001 - a WaitFor may name things that no pipe can carry
+        run = Run(wait=ending.wait, run=ending.run)
+        desk.send(Said(outcome=decide_raise(job, error, run, handler)))
 
 
 def _nothing(_number: int, _frame: object) -> None:

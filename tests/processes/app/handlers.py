@@ -279,8 +279,6 @@ def reach_for_what_is_the_process(payload: dict[str, Any], context: Context) -> 
                 break
         case "chdir":
             os.chdir("/")
-        case "environment":
-            os.environ.clear()
     time.sleep(payload.get("seconds", 0))
     return None
 
