@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -15,7 +16,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from config.servers import ACCOUNT
-from tests.processes.running import Tables, eventually, runworker
+from tests.processes.harness import World
+from tests.processes.running import Tables, eventually, run, runworker
 
 pytestmark = [
     pytest.mark.pooler,
@@ -128,3 +130,41 @@ def test_with_a_direct_url_beside_the_pooler_sessions_are_held(
         assert tables.one("SELECT lock_key FROM jobs_worker") is not None
         assert not worker.logged("worker.slow_recovery")
         assert worker.stop() == 0
+
+
+ENQUEUE = """
+import os, django
+django.setup()
+from django.db import transaction
+from jobs import JobSpec, enqueue, enqueue_jobs, enqueue_many, lifecycle
+for n in range(20):
+    with transaction.atomic():
+        job = enqueue("prove.effect", {"n": n})
+        enqueue_many("prove.effect", [{"n": n}] * 20)
+        enqueue_jobs([JobSpec(type="prove.effect", key="a"),
+            JobSpec(type="prove.effect", depends_on=["a", job])])
+        gone = enqueue("prove.effect", {}, unique_key=f"{os.getpid()} {n}", scheduled_at="2100-01-01T00:00:00Z")
+    lifecycle.cancel(gone.id)
+"""
+
+
+def test_jobs_are_made_and_changed_through_the_pooler_by_many_at_once(
+    pooled_url: str, tables: Tables
+) -> None:
+    """More clients than the pool has sessions, each of which everybody shares."""
+    World(tables.url)  # makes the table of effects
+    with ExitStack() as stack:
+        clients = [stack.enter_context(run(["-c", ENQUEUE], pooled_url)) for _ in range(6)]
+        worker = stack.enter_context(runworker(pooled_url))
+        for client in clients:
+            assert client.ended(90) == 0, client.other_output
+        eventually(
+            lambda: (
+                tables.rows("SELECT status, count(*) FROM jobs_job GROUP BY 1 ORDER BY 1")
+                == [("cancelled", 120), ("completed", 6 * 20 * 23)]
+            ),
+            "all jobs have ended",
+            60,
+        )
+        assert worker.stop() == 0
+        assert "prepared statement" not in str(worker.lines) + str(worker.other_output)
