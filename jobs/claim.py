@@ -82,6 +82,24 @@ SELECT id::text, type, queue, payload::text, priority, extract(epoch FROM due_at
 FROM claimed
 """
 
+# The best effective score among the due jobs of these lanes; NULL if none is due.
+BEST_DUE = """
+SELECT min(greatest(0, lane.priority - CASE WHEN %(aging_seconds)s::float8 > 0
+    THEN floor(extract(epoch FROM statement_timestamp() - head.due_at)::float8
+        / %(aging_seconds)s::float8)
+    ELSE 0 END * %(aging_step)s::float8))::float8
+FROM unnest(%(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[])
+    AS lane (queue, type, priority)
+CROSS JOIN LATERAL (
+    SELECT j.due_at FROM jobs_job j
+    WHERE j.queue = lane.queue AND j.type = lane.type AND j.priority = lane.priority
+        AND j.status = 'pending' AND j.unmet_dependencies = 0
+        AND j.due_at <= statement_timestamp()
+    ORDER BY j.due_at LIMIT 1
+) head
+WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND q.paused)
+"""
+
 # Seconds until the first job of these lanes is due, below 0 when it is overdue, NULL for none.
 NEXT_DUE = """
 SELECT extract(epoch FROM min(due.due_at) - statement_timestamp())::float8
@@ -192,6 +210,25 @@ def next_due(database: Database, lanes: Sequence[Lane]) -> float | None:
     )
     seconds = rows[0][0]
     return None if seconds is None else max(0.0, float(seconds))
+
+
+def best_due(
+    database: Database, lanes: Sequence[Lane], *, aging_minutes: float, aging_step: float
+) -> float | None:
+    """The effective score of the best due job in these lanes, looking without locks."""
+    if not lanes:
+        return None
+    rows = database.rows(
+        BEST_DUE,
+        {
+            "queues": [lane.queue for lane in lanes],
+            "types": [lane.type for lane in lanes],
+            "priorities": [lane.priority for lane in lanes],
+            "aging_seconds": aging_minutes * 60.0,
+            "aging_step": aging_step,
+        },
+    )
+    return None if rows[0][0] is None else float(rows[0][0])
 
 
 def queues_with_work(database: Database) -> list[str]:

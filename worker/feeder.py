@@ -245,6 +245,7 @@ class Feeder:
         if self._lanes.serves_all_queues:
             self._lanes.saw_queues(claim.queues_with_work(self._database))
         self._give_back_surplus()
+        self._look_outside()
         rows = self._database.rows(CANCEL_REQUESTED, {"worker": self.worker_id})
         if rows:
             self._on_cancel([(row[0], row[1]) for row in rows])
@@ -277,6 +278,17 @@ class Feeder:
         self._taken_at_poll = self.stock.taken_total
         if stuck and len(self.stock) and not self.stock.free_slots:
             self._give_back(self.stock.take_back(), "no slot came free")
+
+    def _look_outside(self) -> None:
+        """Tell long handlers, which ask `should_yield`, whether better work waits for their slot."""
+        self.stock.best_outside = None
+        if not self.stock.free_slots and not self._draining:
+            self.stock.best_outside = claim.best_due(
+                self._database,
+                self._lanes.all(),
+                aging_minutes=self.settings.aging_minutes,
+                aging_step=self.settings.aging_step,
+            )
 
     def _connect(self) -> None:
         connection = self._database.connection

@@ -41,6 +41,8 @@ class Stock:
         self.low_water = 0
         self.taken_total = 0
         self.closed = False
+        self.best_outside: float | None = None
+        """The score of the best due job that nobody has claimed, told while no slot is free."""
         self._scheduler = scheduler
         self._aging = (aging_minutes, aging_step)
         self._wants_more = wants_more
@@ -152,8 +154,11 @@ class Stock:
             if self.active < self.concurrency:
                 return False
             now = self._now()
+            mine = self._score(job, now)
             head: Claimed | None = self._scheduler.peek(now)
-            return head is not None and self._score(head, now) < self._score(job, now)
+            if head is not None and self._score(head, now) < mine:
+                return True
+            return self.best_outside is not None and self.best_outside < mine
 
     def now(self) -> float:
         """The database's clock, as last heard of, in epoch seconds."""

@@ -30,6 +30,12 @@ def leave_effect(context: Context, word: str = "ran") -> None:
         )
 
 
+def count_effects(word: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM effect WHERE word = %s", [word])
+        return int(cursor.fetchone()[0])
+
+
 def act(payload: dict[str, Any], context: Context) -> None:
     leave_effect(context)
     time.sleep(payload.get("seconds", 0))
@@ -45,6 +51,26 @@ def effect(payload: dict[str, Any], context: Context) -> None:
 @handler("prove.atomic", max_attempts=1_000, atomic=True)
 def atomic_effect(payload: dict[str, Any], context: Context) -> None:
     act(payload, context)
+
+
+@handler("prove.yields")
+def yields(payload: dict[str, Any], context: Context) -> Snooze | None:
+    """Works until somebody better waits for its slot, then gives it up and goes on later."""
+    leave_effect(context)
+    if payload.get("done_at_once_when", 0) and count_effects("urgent"):
+        return None
+    ends_at = time.monotonic() + 60
+    while time.monotonic() < ends_at:
+        if context.should_yield:
+            leave_effect(context, "yielded")
+            return Snooze(0)
+        time.sleep(0.02)
+    return None
+
+
+@handler("prove.urgent")
+def urgent(payload: dict[str, Any], context: Context) -> None:
+    leave_effect(context, "urgent")
 
 
 @handler("prove.nothing")
