@@ -221,3 +221,16 @@ def is_refusal(error: BaseException) -> bool:
 def is_transient(error: BaseException) -> bool:
     """Whether the very same transaction may simply be tried again: deadlock or serialisation."""
     return isinstance(error, psycopg.Error) and error.sqlstate in {"40P01", "40001", "55P03"}
+
+
+class RefusedByDatabase(Exception):
+    """What the database said when it refused a statement, without the rows that it quotes."""
+
+
+def without_values(error: BaseException) -> BaseException:
+    """An error that may be logged: PostgreSQL's DETAIL quotes whole rows, payloads with them."""
+    if not isinstance(error, psycopg.Error) or not error.diag.message_detail:
+        return error
+    plain = RefusedByDatabase(f"{type(error).__name__}: {error.diag.message_primary}")
+    plain.__suppress_context__ = True
+    return plain.with_traceback(error.__traceback__)

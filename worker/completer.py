@@ -23,7 +23,7 @@ from jobs import conf, edges, events
 from jobs.claimed import Claimed
 from jobs.complete import LOG_LINES, PROGRESS, Ended, Written, complete
 from jobs.context import Line
-from jobs.database import DirectDatabase, is_away, is_refusal, is_transient
+from jobs.database import DirectDatabase, is_away, is_refusal, is_transient, without_values
 from jobs.endings import Ending, Success
 from jobs.errors import InvalidInput
 from jobs.insertion import wake
@@ -226,8 +226,9 @@ class Completer:
             self._journal.ended(written.ended)
             tell_ended(written.ended)
 
-    def _refused(self, item: Any, error: Exception) -> Ending | None:
+    def _refused(self, item: Any, error: BaseException) -> Ending | None:
         """What becomes of the one outcome that the database will not take."""
+        error = without_values(error)
         if isinstance(item, Committed):
             _log.error("bookkeeping.failed", job_id=item.job.id, exc_info=error)
             return None
@@ -240,9 +241,9 @@ class Completer:
         ):
             return decide_raise(job, error, run, find(job.type))
         if isinstance(item, Ending) and item.event == "dead_lettered" and item.wait_for is None:
-            # Its replacement was refused as well: leave the job to the rescue, and say so.
+            # Its replacement was refused as well: leave the job to the rescue, and say so. It keeps
+            # its place, or it would be given back as one that this worker never heard of.
             _log.error("outcome.refused", job_id=job.id, exc_info=error)
-            self._free([item])
             return None
         _log.error("outcome.refused", job_id=job.id, type=job.type, error=type(error).__name__)
         return unstorable(job, error, run)
@@ -270,7 +271,7 @@ class Completer:
                 for line in lines:
                     self._queue.put(line)
             else:
-                _log.error("log.refused", lines=len(lines), exc_info=error)
+                _log.error("log.refused", lines=len(lines), exc_info=without_values(error))
             return
         for line in lines:
             events.emit("job.log", job_id=line.job_id, level=line.level)
@@ -295,7 +296,7 @@ class Completer:
             )
         except Exception as error:  # noqa: BLE001 - the next report comes soon
             if not (is_away(error) or is_transient(error)):
-                _log.error("progress.refused", exc_info=error)
+                _log.error("progress.refused", exc_info=without_values(error))
             return
         for job, done, total in rows:
             events.emit(

@@ -8,7 +8,7 @@ import time
 
 import structlog
 
-from jobs.database import is_away
+from jobs.database import is_away, without_values
 
 log = structlog.get_logger("coppice.worker")
 
@@ -63,7 +63,7 @@ class Outages:
         if event == "database.back":
             log.info(event, **facts)
         elif isinstance(error, BaseException):
-            log.error(event, error=_first_line(error), exc_info=error, **facts)
+            log.error(event, error=_first_line(error), exc_info=without_values(error), **facts)
         else:
             log.warning(event, error=error, **facts)
 

@@ -91,3 +91,40 @@ def test_a_payload_that_is_no_longer_accepted_is_refused_without_its_value(
     [(error,)] = world.rows("SELECT last_error FROM jobs_job")
     assert field in error
     assert SECRET not in error + json.dumps(worker.lines)
+
+
+def test_what_the_database_says_when_it_refuses_an_outcome_quotes_no_row(world: World) -> None:
+    world.rows(
+        "ALTER TABLE jobs_job ADD CONSTRAINT never_done"
+        " CHECK (type <> 'prove.secret' OR status <> 'completed')"
+    )
+    jobs = world.enqueue_all("prove.secret", 3, payload={**PAYLOAD, "then": "echo"})
+    good = world.enqueue_all("prove.effect", 20)
+    with runworker(world.url) as worker:
+        world.all_ended()
+        assert worker.stop() == 0
+
+    assert {world.status(job) for job in jobs} == {"failed"}
+    assert {world.status(job) for job in good} == {"completed"}
+    errors = world.rows(
+        "SELECT j.last_error, a.error, a.traceback FROM jobs_job j"
+        " JOIN jobs_attempt a ON a.job_id = j.id WHERE j.status = 'failed'"
+    )
+    assert all("never_done" in row[0] for row in errors)
+    assert SECRET not in str(errors) + json.dumps(worker.lines)
+    world.history_is_consistent()
+
+
+def test_a_job_whose_end_is_refused_whatever_it_is_runs_no_second_time_here(world: World) -> None:
+    world.rows(
+        "ALTER TABLE jobs_job ADD CONSTRAINT never_ends"
+        " CHECK (type <> 'prove.retry' OR status IN ('pending', 'processing'))"
+    )
+    [job] = world.enqueue_all("prove.retry", 1, payload=PAYLOAD)
+    with runworker(world.url) as worker:
+        worker.wait_for("outcome.refused", 2, job_id=job)
+        [later] = world.enqueue_all("prove.effect", 1, payload={"seconds": 8})
+        world.becomes(later, "completed")
+
+        assert (world.status(job), world.effects(job)) == ("processing", 1)
+        assert SECRET not in json.dumps(worker.lines)
