@@ -218,6 +218,11 @@ def is_refusal(error: BaseException) -> bool:
     return error.sqlstate is None or error.sqlstate.startswith(REFUSALS)
 
 
+def is_blocked(error: BaseException) -> bool:
+    """Whether a lock was not had within `lock_timeout`."""
+    return isinstance(error, psycopg.Error) and error.sqlstate == "55P03"
+
+
 def is_transient(error: BaseException) -> bool:
     """Whether the very same transaction may simply be tried again: deadlock or serialisation."""
     return isinstance(error, psycopg.Error) and error.sqlstate in {"40P01", "40001", "55P03"}

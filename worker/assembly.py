@@ -13,10 +13,10 @@ from jobs import conf, registry
 from jobs.answers import JobCancelled
 from jobs.claim import CLAIM_SESSION
 from jobs.claimed import Claimed
-from jobs.complete import COMPLETE_SESSION
 from jobs.context import Line
 from jobs.database import DirectDatabase, direct_conninfo
 from jobs.outcomes import Run, decide_raise, hand_back
+from worker.completer import SESSION as COMPLETER_SESSION
 from worker.completer import Completer
 from worker.coroutines import Loop
 from worker.deadlines import Deadlines
@@ -76,7 +76,7 @@ def assemble(charge: dict[str, Any], places: Places, *, on_given_up: Callable[[]
 
     completer = Completer(
         worker_id=worker_id,
-        database=DirectDatabase(conninfo, name="completer", session=COMPLETE_SESSION),
+        database=DirectDatabase(conninfo, name="completer", session=COMPLETER_SESSION),
         places=places,
         outages=outages,
         journal=journal,

@@ -6,7 +6,9 @@ What must always be true:
    with that error, and everybody else's outcome is written.
 3. While the database is away, or fails for reasons of its own, the batch is kept and tried again;
    nothing is thrown away. Only an error about the values themselves is held against an outcome.
-4. A place in the table shared with the supervisor is freed after the commit, never before.
+4. A row that somebody keeps locked holds up its own outcome alone: that one is set aside, and tried
+   again each second.
+5. A place in the table shared with the supervisor is freed after the commit, never before.
 """
 
 from __future__ import annotations
@@ -21,9 +23,16 @@ import structlog
 
 from jobs import conf, edges, events
 from jobs.claimed import Claimed
-from jobs.complete import LOG_LINES, PROGRESS, Ended, Written, complete
+from jobs.complete import COMPLETE_SESSION, LOG_LINES, PROGRESS, Ended, Written, complete
 from jobs.context import Line
-from jobs.database import DirectDatabase, is_away, is_refusal, is_transient, without_values
+from jobs.database import (
+    DirectDatabase,
+    is_away,
+    is_blocked,
+    is_refusal,
+    is_transient,
+    without_values,
+)
 from jobs.endings import Ending, Success
 from jobs.errors import InvalidInput
 from jobs.insertion import wake
@@ -37,6 +46,8 @@ from worker.places import Places
 _log = structlog.get_logger("coppice.completer")
 
 PROGRESS_SECONDS = 1.0
+AGAIN_SECONDS = 1.0
+SESSION = (*COMPLETE_SESSION, "SET lock_timeout = '200ms'")
 
 
 class Committed:
@@ -76,6 +87,8 @@ class Completer:
         self._queue: SimpleQueue[Item] = SimpleQueue()
         self._progress: dict[str, tuple[Claimed, int, int | None]] = {}
         self._progress_at = 0.0
+        self._aside: list[Any] = []
+        self._aside_at = 0.0
         self._writing = 0
         self._discarding = False
         self._stopped = Event()
@@ -93,7 +106,7 @@ class Completer:
     @property
     def backlog(self) -> int:
         """Outcomes that are not in the database yet."""
-        return self._queue.qsize() + self._writing
+        return self._queue.qsize() + self._writing + len(self._aside)
 
     def report(self, job: Claimed, done: int, total: int | None) -> None:
         """Note a progress; the newest of each job is written about once a second."""
@@ -127,15 +140,25 @@ class Completer:
                 self._write_lines([item for item in items if isinstance(item, Line)])
             elif items:
                 self._free(item for item in items if not isinstance(item, Line))
+            self._write_aside(finishing=not going_on)
         finally:
             self._writing = 0
         return going_on
+
+    def _write_aside(self, *, finishing: bool) -> None:
+        """Try again what was set aside; at the end until it is written."""
+        while self._aside and (finishing or time.monotonic() - self._aside_at >= AGAIN_SECONDS):
+            items, self._aside = self._aside, []
+            if self._discarding:
+                self._free(items)
+            else:
+                self._write(items)
 
     def _collect(self) -> tuple[list[Any], bool]:
         queue, most = self._queue, self._settings.batch_rows
         items: list[Any] = []
         try:
-            first = queue.get(timeout=PROGRESS_SECONDS if self._progress else None)
+            first = queue.get(timeout=PROGRESS_SECONDS if self._progress or self._aside else None)
         except Empty:
             return items, True
         deadline = time.monotonic() + self._settings.batch_seconds
@@ -169,9 +192,12 @@ class Completer:
             except Exception as error:  # noqa: BLE001 - sorted out below
                 if self._discarding:
                     self._free(batch)
-                elif is_transient(error):
+                elif is_blocked(error) and len(batch) == 1:
+                    self._aside += batch
+                    self._aside_at = time.monotonic()
+                elif is_transient(error) and not is_blocked(error):
                     batches.append(batch)
-                elif is_away(error) or not is_refusal(error):
+                elif is_away(error) or not (is_refusal(error) or is_blocked(error)):
                     self._rest(error)
                     batches.append(batch)
                 elif len(batch) > 1:
@@ -211,7 +237,12 @@ class Completer:
         to_settle = [*written.to_settle, *(i for c in committed for i in c.written.to_settle)]
         released = [*written.released, *(r for c in committed for r in c.written.released)]
         if to_settle:
-            released += edges.settle(self._database, to_settle)
+            try:
+                released += edges.settle(self._database, to_settle)
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                # The batch is written; what is left unsettled, the leader settles.
             self._on_room()  # children that were just made may be due here
         if released:
             tell_released(released)

@@ -117,3 +117,12 @@ def test_an_error_after_the_commit_of_an_atomic_handler_is_said_and_fails_nothin
         assert worker.stop() == 0
 
     assert world.effects(job) == 1
+
+
+def test_a_task_of_a_handlers_own_that_exits_stops_no_other_coroutine(world: World) -> None:
+    with runworker(world.url) as worker:
+        world.enqueue_all("prove.return_async", 3, payload={"what": "a task that exits"})
+        world.all_ended()
+        assert worker.stop() == 0
+
+    assert world.counts() == {"completed": 3}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import psycopg
+import pytest
 
+from jobs.edges import EDGE_LOCK
 from tests.processes.harness import World
 from tests.processes.running import eventually, runworker
 
@@ -79,3 +81,26 @@ def test_settings_of_the_role_do_not_reach_the_workers_own_sessions(world: World
 
     assert world.counts() == {"completed": len(jobs)}
     assert not [line for line in first.lines + second.lines if line.get("level") == "error"]
+
+
+@pytest.mark.parametrize("what", ["a row", "the edges"])
+def test_what_somebody_keeps_locked_holds_up_no_other_job(world: World, what: str) -> None:
+    """As when a long transaction has cancelled a job that runs, or made one wait for another."""
+    kind, payload = ("effect", {"seconds": 1}) if what == "a row" else ("again", {"how": "wait"})
+    with runworker(world.url, "--concurrency", "4") as worker:
+        with psycopg.connect(world.url) as holder:
+            if what == "the edges":
+                holder.execute("SELECT pg_advisory_xact_lock(%s)", (EDGE_LOCK,))
+            [held] = world.enqueue_all(f"prove.{kind}", 1, payload=payload)
+            eventually(lambda: world.effects(held) == 1, "it runs")
+            if what == "a row":
+                holder.execute("SELECT FROM jobs_job WHERE id = %s FOR UPDATE", (held,))
+            eventually(lambda: world.one(WAITING), "the completer waits for it")
+            for _ in range(3):
+                world.enqueue_all("prove.effect", 30)
+                eventually(lambda: world.unfinished() == 1, lambda: f"{world.counts()}", 10)
+        world.all_ended()
+        assert worker.stop() == 0
+
+    assert world.status(held) == "completed"
+    assert set(world.attempts(held)) <= {"waited", "succeeded"}

@@ -340,6 +340,9 @@ async def return_something_async(payload: dict[str, Any], context: Context) -> A
             return Hold(Speechless())  # type: ignore[arg-type]
         case "strange":
             return Strange(a=1)
+        case "a task that exits":
+            asyncio.get_running_loop().call_soon(sys.exit)
+            await asyncio.sleep(0.2)
     return None
 
 
