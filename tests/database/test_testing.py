@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from jobs import Context, WaitFor, child, enqueue, enqueue_many, registry, testing
 from jobs.models import Attempt, Job, JobLog
@@ -110,3 +111,26 @@ def test_assert_enqueued_finds_by_type_and_payload_and_says_what_is_there(ran: l
         testing.assert_enqueued("t.note", n=3)
     with pytest.raises(AssertionError, match="1 live jobs of"):
         testing.assert_not_enqueued("t.note")
+
+
+@pytest.mark.parametrize("broken", ["by the database", "by Django"])
+def test_a_handler_whose_statement_fails_breaks_its_attempt_and_not_the_test(
+    ran: list[Any], broken: str
+) -> None:
+    def clash(payload: Any) -> None:
+        if broken == "by the database":
+            Job.objects.filter(type="t.clash").update(priority=9)
+        with transaction.atomic(savepoint=False):
+            raise ValueError("the outer block is to be rolled back")
+
+    registry.handler("t.clash", max_attempts=1)(clash)
+    try:
+        job = enqueue("t.clash", {})
+        enqueue("t.note", {"n": 1})
+        assert testing.run_due_jobs() == {"failed": 1, "succeeded": 1}
+    finally:
+        registry.remove("t.clash")
+
+    job.refresh_from_db()
+    assert job.status == "failed"
+    assert job.last_error.startswith("IntegrityError" if "database" in broken else "ValueError")
