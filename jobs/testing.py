@@ -171,7 +171,7 @@ def _mended(alias: str) -> Iterator[None]:
     if not connection.in_atomic_block:
         yield
         return
-    savepoint = transaction.savepoint(using=alias)
+    savepoint = transaction.savepoint_create(using=alias)
     yield
     is_aborted = connection.connection.pgconn.transaction_status == TransactionStatus.INERROR
     if is_aborted or connection.needs_rollback:
