@@ -6,6 +6,9 @@ from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, register
+from django.core.checks import Warning as CheckWarning
+from django.db import connections
+from psycopg import IsolationLevel
 
 from jobs import conf
 from jobs.errors import SettingsError
@@ -18,6 +21,28 @@ def settings_are_valid(**_: Any) -> list[CheckMessage]:
     except SettingsError as error:
         return [Error(str(error), id="coppice.E001")]
     return []
+
+
+@register()
+def transactions_see_what_is_new(**_: Any) -> list[CheckMessage]:
+    """Whoever has waited for a job's lock must see what its holder has committed."""
+    try:
+        alias = conf.get().database
+    except SettingsError:
+        return []  # said above
+    if alias not in connections.settings:
+        return []
+    level = (connections.settings[alias].get("OPTIONS") or {}).get("isolation_level")
+    if level in (None, IsolationLevel.READ_COMMITTED):
+        return []
+    return [
+        CheckWarning(
+            f"The database {alias!r} has the isolation level {IsolationLevel(level).name}.",
+            hint="Coppice is made for READ COMMITTED: with another level enqueueing and changing "
+            "jobs may fail with serialization errors, or leave a dependent waiting.",
+            id="coppice.W001",
+        )
+    ]
 
 
 @register()
