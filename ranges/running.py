@@ -36,6 +36,7 @@ from ranges.splitting import start_pieces
 from ranges.states import FailureState, NodeState, RunStatus
 
 SWEEPS = 3
+SWEEP_TRIES = 3
 RETURNING_ROWS = "rows keep coming back"
 CORRUPT = "corrupt"
 
@@ -136,40 +137,41 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
     if not verdict.ok:
         lifecycle.finish(run, RunStatus.FAILED, reason=CORRUPT, verdict=verdict.as_json())
         return Snooze(0, quiet=True)
-    if sweep(loaded, nodes, reopen=run.sweeps < SWEEPS):
+    found, unseen = sweep(loaded, nodes, reopen=run.sweeps < SWEEPS)
+    proved = {**verdict.as_json(), "unswept": unseen}
+    if found:
         if run.sweeps < SWEEPS:
             run.sweeps += 1
             lifecycle.set_columns(run, "sweeps")
             return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
-        lifecycle.finish(
-            run, RunStatus.PARTIALLY_FAILED, reason=RETURNING_ROWS, verdict=verdict.as_json()
-        )
+        lifecycle.finish(run, RunStatus.PARTIALLY_FAILED, reason=RETURNING_ROWS, verdict=proved)
         return Snooze(0, quiet=True)
     opened = RangeFailure.objects.using(conf.get().database).filter(
         run=run, state=FailureState.OPEN
     )
     if not opened.exists():
-        lifecycle.finish(run, RunStatus.COMPLETED, verdict=verdict.as_json())
+        lifecycle.finish(run, RunStatus.COMPLETED, verdict=proved)
         return _result(run)
     status = RunStatus.PARTIALLY_FAILED if verdict.rows_ok else RunStatus.FAILED
     count = verdict.rows_failed
     reason = f"{count:,} item{'s' if count != 1 else ''} failed"
-    lifecycle.finish(run, status, reason=reason, verdict=verdict.as_json())
+    lifecycle.finish(run, status, reason=reason, verdict=proved)
     return Snooze(0, quiet=True)
 
 
-def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> int:
-    """Look once more where all is done; returns how many nodes hold keys that need work again.
+def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> tuple[int, int]:
+    """Look once more where all is done; returns how many nodes hold keys that need work again, and
+    how many could not be looked into, as the probe ran out of time each time it was tried.
 
     Only a declared `todo` can tell. Nodes of failed keys are left alone: that their rows still
     need work is known.
     """
     source = loaded.source
     if loaded.run.probing != "witness":
-        return 0
+        return 0, 0
     done = nodes.in_state(NodeState.DONE, NodeState.SKIPPED)
-    found = 0
-    index = 0
+    found = unseen = index = 0
+    tries = SWEEP_TRIES
     while index < len(done):
         # Neighbours are asked about in one question.
         last = index
@@ -179,7 +181,12 @@ def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> int:
         try:
             witness = source.next_leaf(lo, hi, 1)
         except ProbeTimeout:
-            return found
+            tries -= 1
+            if not tries:
+                unseen += last + 1 - index
+                index, tries = last + 1, SWEEP_TRIES
+            continue
+        tries = SWEEP_TRIES
         if witness is None:
             index = last + 1
             continue
@@ -190,7 +197,7 @@ def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> int:
             nodes.reopen(id, node_lo, node_hi, witness.first)
         found += 1
         index += 1
-    return found
+    return found, unseen
 
 
 def _broken_lanes(context: Context, run: RangeRun) -> str:

@@ -215,7 +215,7 @@ def test_a_source_that_cannot_tell_has_nothing_to_sweep() -> None:
 
 def test_the_proofs_read_the_nodes_of_their_run_alone_and_once() -> None:
     run, other = make_run(0, 20_000), make_run(0, 20_000)
-    for each in (run, other, *(make_run(0, 20_000) for _ in range(3))):
+    for each in (run, other, *(make_run(0, 20_000) for _ in range(30))):
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO ranges_rangenode (run_id, kind, state, lo, hi, cur, resv, width_ok) "

@@ -24,7 +24,7 @@ from tests.database.ranges.keyed import Line, Named, Numbered
 pytestmark = pytest.mark.usefixtures("keyed_tables")
 
 
-class Finish(RangeJob):
+class FinishRows(RangeJob):
     """Counts in `group` how often a row was done."""
 
     over = Numbered
@@ -42,7 +42,7 @@ class Finish(RangeJob):
         return int(rows)
 
 
-class Words(RangeJob):
+class FinishWords(RangeJob):
     over = Named
     key = "name"
     todo = Q(done=False)
@@ -52,7 +52,7 @@ class Words(RangeJob):
         return int(leaf.queryset.update(done=True))
 
 
-class Numbers(RangeJob):
+class FinishNumbers(RangeJob):
     """By a foreign key: rows with equal keys stay together."""
 
     over = Line
@@ -81,7 +81,7 @@ def fill(count: int = 2_000) -> None:
 
 
 def make_index() -> None:
-    for statement in judge(QuerySource(Numbered.objects.all(), todo=Finish.todo)).ddl:
+    for statement in judge(QuerySource(Numbered.objects.all(), todo=FinishRows.todo)).ddl:
         with connection.cursor() as cursor:
             cursor.execute(statement.replace(" CONCURRENTLY", ""))
 
@@ -91,7 +91,7 @@ def test_every_row_that_needs_work_is_done_once_with_and_without_the_index(index
     fill()
     if indexed:
         make_index()
-    run = drive(Finish.start())
+    run = drive(FinishRows.start())
     assert (run.status, run.reason) == (RunStatus.COMPLETED, "")
     assert run.probing == ("witness" if indexed else "filter")
     assert Numbered.objects.filter(group=1).count() == 1_600
@@ -111,7 +111,7 @@ def test_every_row_that_needs_work_is_done_once_with_and_without_the_index(index
 def test_leaves_are_no_more_than_the_rows_ask_for() -> None:
     fill()
     make_index()
-    run = drive(Finish.start(concurrency=1))
+    run = drive(FinishRows.start(concurrency=1))
     # 1,600 rows in leaves of 50, and at most one short leaf a strand.
     assert 32 <= progress(run).leaves <= 32 + len(lineage(run))
 
@@ -120,7 +120,7 @@ def test_bad_rows_are_found_and_all_others_are_done_once() -> None:
     fill(400)
     make_index()
     bad = [7 * 7, 123 * 123]
-    run = drive(Finish.start(params={"bad": bad}))
+    run = drive(FinishRows.start(params={"bad": bad}))
     assert run.status == RunStatus.PARTIALLY_FAILED
     keys = RangeFailure.objects.filter(run=run).values_list("key", flat=True)
     assert sorted(int(key) for key in keys) == bad
@@ -135,7 +135,7 @@ def test_bad_rows_are_found_and_all_others_are_done_once() -> None:
 
 
 def test_nothing_to_do_is_done_at_once() -> None:
-    run = drive(Finish.start())
+    run = drive(FinishRows.start())
     assert run.status == RunStatus.COMPLETED
     assert progress(run).percent == 100.0
 
@@ -143,7 +143,7 @@ def test_nothing_to_do_is_done_at_once() -> None:
 def test_a_run_over_text_is_proved_and_drawn() -> None:
     words = ["a", "A", "b", "B", "é", "É", "ä", "Z", "z", "ß", "ss", "中", "😀", "", " "]
     Named.objects.bulk_create(Named(name=word, code=word, word=word) for word in words)
-    run = drive(Words.start())
+    run = drive(FinishWords.start())
     assert (run.status, run.reason) == (RunStatus.COMPLETED, "")
     assert not Named.objects.filter(done=False).exists()
     assert run.verify().is_complete
@@ -158,6 +158,6 @@ def test_a_run_by_a_foreign_key_does_each_row() -> None:
     Line.objects.bulk_create(
         Line(number_id=number) for number, count in enumerate(counts) for _ in range(count)
     )
-    run = drive(Numbers.start())
+    run = drive(FinishNumbers.start())
     assert run.status == RunStatus.COMPLETED
     assert run.assert_complete().rows_ok == sum(counts)
