@@ -262,7 +262,8 @@ def test_what_the_page_about_ranges_says_about_failures_is_so(run: Run) -> None:
 def test_the_events_that_the_page_about_ranges_names_are_those_of_the_engine() -> None:
     text = (CHECKOUT / "docs" / "ranges.md").read_text(encoding="utf-8")
     engine = "".join(
-        (CHECKOUT / "ranges" / f"{name}.py").read_text() for name in ("lane", "lifecycle")
+        (CHECKOUT / "ranges" / f"{name}.py").read_text()
+        for name in ("lane", "lifecycle", "running")
     )
     sent = set(re.findall(r'"((?:node|range)\.[a-z_]+)"', engine))
     for kind, opening in (("range", "Of a run: "), ("node", "Of its nodes: ")):
