@@ -307,8 +307,9 @@ def set_columns(run: RangeRun, *names: str) -> None:
 
 
 def start_clock(run: RangeRun) -> None:
+    """From now on the run's time counts; the first time is its start."""
     if run.resumed_at is None:
-        _write(run, resumed_at=Now())
+        _write(run, resumed_at=Now(), started_at=Coalesce("started_at", Now()))
 
 
 def set_bounds(run: RangeRun, lo: Position, hi: Position) -> None:

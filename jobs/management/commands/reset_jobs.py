@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections, transaction
+from django.db.models import Model
 
 from jobs import conf, events
 from jobs.models import (
@@ -24,6 +26,9 @@ from jobs.models import (
 
 CLEARED = (Attempt, JobLog, JobDependency, Job, Schedule, Queue, Rollup, Total, Worker, Leader)
 """What work left behind. Accounts and configuration are not among it."""
+
+DRIVEN_BY_JOBS = ("ranges",)
+"""Apps whose tables mean nothing once the jobs that drive them are gone."""
 
 
 class Command(BaseCommand):
@@ -56,7 +61,11 @@ class Command(BaseCommand):
 
 def clear(alias: str) -> None:
     """Empty the tables, all or none; gives up if somebody holds one for more than ten seconds."""
-    tables = ", ".join(f'"{model._meta.db_table}"' for model in CLEARED)  # noqa: SLF001 - a public name of Django's
+    models: list[type[Model]] = [*CLEARED]
+    for label in DRIVEN_BY_JOBS:
+        if apps.is_installed(label):
+            models += apps.get_app_config(label).get_models()
+    tables = ", ".join(f'"{model._meta.db_table}"' for model in models)  # noqa: SLF001 - a public name of Django's
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '10s'")
         cursor.execute(f"TRUNCATE {tables} RESTART IDENTITY")

@@ -67,6 +67,9 @@ def test_each_key_of_a_run_is_done_once_and_the_run_completes() -> None:
     run = drive(Counting.start())
 
     assert run.status == RunStatus.COMPLETED
+    assert run.started_at is not None
+    assert run.finished_at is not None
+    assert run.started_at <= run.finished_at
     assert counted() == [(k, 1) for k in range(1_000)]
     assert verify(run).is_complete
     assert job_of(run).status == "completed"
