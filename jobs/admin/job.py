@@ -64,13 +64,13 @@ ACTIONS = frozenset(
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
     list_display = (
-        "id",
         "type_line",
         "state_shown",
+        "attempts",
         "queue",
         "priority_word",
-        "attempts",
         "created_at",
+        "id_end",
     )
     list_filter = (StatusFilter, PriorityFilter, QueueFilter, TypeFilter)
     search_fields = ("id",)
@@ -133,12 +133,17 @@ class JobAdmin(ReadOnlyAdmin):
             state if column == "state_shown" else column for column in self.list_display
         ]
         if may_read(request):
-            columns.append("error_line")
+            columns.insert(3, "error_line")
         return columns
 
     @admin.display(description="type", ordering="type")
     def type_line(self, job: Job) -> str:
         return cut(job.type, 60)
+
+    @admin.display(description="id ends in")
+    def id_end(self, job: Job) -> str:
+        """The random end: jobs made at about the same time have the same beginning."""
+        return str(job.id)[-12:]
 
     @admin.display(description="priority")
     def priority_word(self, job: Job) -> str:
