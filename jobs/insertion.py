@@ -40,10 +40,11 @@ WITH made AS (
         coalesce(%s::timestamptz, statement_timestamp()), %s, %s, %s, %s::uuid, %s::timestamptz)
     ON CONFLICT (unique_key) WHERE unique_key IS NOT NULL AND status IN ('pending', 'processing')
         DO NOTHING
-    RETURNING queue, scheduled_at, due_at, created_at, unmet_dependencies
+    RETURNING type, queue, scheduled_at, due_at, created_at, unmet_dependencies
 ), woken AS (
     SELECT count(pg_notify(idle.channel, '')) FROM (
         {_WAITING} AND (w.queues = '[]'::jsonb OR jsonb_exists(w.queues, (SELECT queue FROM made)))
+        AND jsonb_exists(w.types, (SELECT type FROM made))
         AND (SELECT due_at <= statement_timestamp() AND unmet_dependencies = 0 FROM made)
         ORDER BY random() LIMIT 1
     ) idle

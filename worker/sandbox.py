@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import time
 from dataclasses import dataclass, replace
@@ -68,7 +69,7 @@ class Sandbox:
             ours.close()
             with self._lock:
                 if process.is_alive():
-                    process.kill()
+                    _kill(process)
                 process.join()
                 process.close()
 
@@ -108,7 +109,7 @@ class Sandbox:
                 return self._died(process, job, started)
             deadline = context.deadline
             if deadline is not None and time.monotonic() >= deadline:
-                process.kill()
+                _kill(process)
                 run = Run(wait=started - job.received, run=time.monotonic() - started)
                 return decide_timed_out(
                     job,
@@ -126,6 +127,13 @@ class Sandbox:
         return decide_lost(
             job, f"the attempt's process ended with {how}", ran=time.monotonic() - started
         )
+
+
+def _kill(process: Any) -> None:
+    """End an attempt together with the programs that it started; it leads a group of its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def _ours(written: Written, job: Claimed) -> Written:

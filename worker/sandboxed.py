@@ -53,6 +53,7 @@ def attempt(pipe: Connection, worker_id: str, job: Claimed) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _nothing)
     die_with_parent()
+    os.setpgid(0, 0)  # so that a kill reaches what the handler starts
     desk = PipeDesk(pipe)
     handler = registry.find(job.type)
     if handler is None:

@@ -211,6 +211,17 @@ def let_nobody_open_a_file(payload: dict[str, Any], context: Context) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@handler("prove.starts_a_program", isolation="process", timeout=2, max_attempts=1)
+def starts_a_program(payload: dict[str, Any], context: Context) -> None:
+    program = subprocess.Popen(["sleep", "300"])
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO effect (job_id, epoch, attempt, word, pid) VALUES (%s, %s, %s, %s, %s)",
+            [context.job_id, context.lease_epoch, context.attempt, "program", program.pid],
+        )
+    program.wait()
+
+
 @handler("prove.apart", isolation="process", backoff=Backoff(base=0.2, factor=1.0, cap=0.2))
 def effect_apart(payload: dict[str, Any], context: Context) -> None:
     act(payload, context)
