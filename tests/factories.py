@@ -11,6 +11,7 @@ from typing import Any, cast
 import factory
 from django.utils import timezone
 
+from jobs import registry
 from jobs.ids import new_uuid
 from jobs.models import Attempt, Job, JobDependency, JobLog, Queue, Schedule, Worker
 from jobs.states import Status
@@ -30,7 +31,7 @@ class WorkerFactory(factory.django.DjangoModelFactory):
     host = "host"
     pid = factory.Sequence(lambda n: 1_000 + n)
     concurrency = 4
-    types = factory.LazyFunction(lambda: ["test"])
+    types = factory.LazyFunction(lambda: ["test", *registry.types()])
     queues = factory.LazyFunction(list)
 
 

@@ -201,13 +201,14 @@ def test_only_workers_that_are_idle_and_serve_the_queue_are_woken() -> None:
     busy = Ear(make_worker(waiting=False))
     elsewhere = Ear(make_worker(waiting=True, queues=["mail"]))
     dead = Ear(make_worker(waiting=True, state="dead"))
+    ignorant = Ear(make_worker(waiting=True, types=["other"]))
     here = Ear(make_worker(waiting=True, queues=["mail", "default"]))
 
     enqueue(TYPE, {})
 
     assert here.heard(10) == [""]
-    assert [ear.heard(0.1) for ear in (busy, elsewhere, dead)] == [[], [], []]
-    for ear in (busy, elsewhere, dead, here):
+    assert [ear.heard(0.1) for ear in (busy, elsewhere, dead, ignorant)] == [[]] * 4
+    for ear in (busy, elsewhere, dead, ignorant, here):
         ear.session.close()
 
 
