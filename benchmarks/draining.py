@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,8 @@ def drain(
         processes=processes, concurrency=concurrency, log_level=log_level, records=records
     ) as worker:
         look = partial(watch, worker) if watch is not None else None
-        let_go(database, load, at_least=at_least, watch=look)
-    return drained(database, load)
+        since = let_go(database, load, at_least=at_least, watch=look)
+    return drained(database, load, since)
 
 
 def let_go(
@@ -82,10 +83,14 @@ def let_go(
     *,
     at_least: int | None = None,
     watch: Callable[[], None] | None = None,
-) -> None:
-    """Resume the queue and wait for the completions. Raises TimeoutError when nothing moves."""
+) -> datetime:
+    """Resume the queue and wait for the completions; returns when that was.
+
+    Raises TimeoutError when nothing moves.
+    """
     wanted = load.count if at_least is None else at_least
     before = completed(database)
+    since: datetime = database.one("SELECT clock_timestamp()")
     lifecycle.resume_queue(QUEUE)
     seen, seen_at = 0, time.monotonic()
     while (done := completed(database) - before) < wanted:
@@ -96,6 +101,7 @@ def let_go(
         if watch is not None:
             watch()
         time.sleep(LOOK_SECONDS)
+    return since
 
 
 def wait_until_all_ended(database: Database, worker: Worker, seconds: float) -> None:
@@ -115,14 +121,20 @@ def completed(database: Database) -> int:
     )
 
 
-def drained(database: Database, load: Load) -> Drained:
-    """How long the completed ones of a load took. Raises if anything went another way."""
+def drained(database: Database, load: Load, since: datetime) -> Drained:
+    """How long those of a load took that were completed since a moment.
+
+    Others may have been completed earlier: a drain that was stopped half-way hands jobs back.
+    Raises if any ended in another way.
+    """
     jobs, seconds, others = database.rows(
-        "SELECT count(completed_at),"
+        "SELECT count(*) FILTER (WHERE completed_at > %s),"
         " extract(epoch FROM max(completed_at)"
-        "  - min(started_at) FILTER (WHERE status = 'completed'))::float8,"
+        "  - min(started_at) FILTER (WHERE completed_at > %s))::float8,"
         " count(*) FILTER (WHERE status NOT IN ('completed', 'pending'))"
         " FROM jobs_job WHERE id >= %s::uuid",
+        since,
+        since,
         load.first_id,
     )[0]
     if others:
