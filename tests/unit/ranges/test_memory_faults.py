@@ -263,14 +263,14 @@ def test_a_completed_run_says_so_once() -> None:
     stop = on("range.*", lambda event: names.append(event.name))
     try:
 
-        class Nothing(RangeJob):
+        class NothingHere(RangeJob):
             over = IntRange(0, 1000)
             leaf = Leaf(max_size=1)
             concurrency = 4
 
             def process(self, leaf: LeafRange, context: Any) -> None: ...
 
-        run = Nothing.in_memory()
+        run = NothingHere.in_memory()
         run.run()
         assert run.verify()
     finally:
@@ -399,13 +399,13 @@ def test_a_threshold_is_a_share_of_items_not_of_nodes() -> None:
 def test_statistics_are_kept_not_scanned_for() -> None:
     """Twice the leaves, twice the bookkeeping: nodes do not grow with leaves."""
 
-    class Nothing(RangeJob):
+    class NothingHere(RangeJob):
         over = IntRange(0, 10**9)
 
         def process(self, leaf: LeafRange, context: Any) -> None: ...
 
     for size in (10**6, 10**5):
-        run = Nothing.in_memory(max_range_size=size, concurrency=4)
+        run = NothingHere.in_memory(max_range_size=size, concurrency=4)
         assert run.run().leaves >= 10**9 // size
         assert len(run.nodes) <= 64
 
@@ -475,13 +475,13 @@ def test_a_running_run_has_an_estimate_of_its_end() -> None:
 
 
 def test_fifty_million_keys_take_as_few_leaves_as_they_can() -> None:
-    class Nothing(RangeJob):
+    class NothingHere(RangeJob):
         over = IntRange(0, 50_000_000)
         leaf = Leaf(max_size=10_000)
 
         def process(self, leaf: LeafRange, context: Any) -> None: ...
 
-    run = Nothing.in_memory(concurrency=4)
+    run = NothingHere.in_memory(concurrency=4)
     statistics = run.run()
     assert 5_000 <= statistics.leaves <= 5_000 + len(run.nodes)
 
@@ -522,21 +522,21 @@ def test_a_question_that_sees_one_done_range_asks_a_handful_of_times() -> None:
     ],
 )
 def test_a_wrong_option_is_refused_by_name(options: dict[str, Any], field: str) -> None:
-    class Nothing(Counted):
+    class NothingHere(Counted):
         over = IntRange(0, 100)
 
     with pytest.raises(InvalidInput) as refusal:
-        Nothing.in_memory(**options)
+        NothingHere.in_memory(**options)
     assert refusal.value.field == field
 
 
 def test_the_smallest_ranges_end_and_call_work_at_most_once() -> None:
-    class Nothing(Counted):
+    class NothingHere(Counted):
         over = IntRange(0, 100)
 
     for lo, hi in ((0, 1), (5, 5), (99, 100), (0, 2)):
-        job = Nothing()
-        run = MemoryRun(job, Nothing.options(max_range_size=1), start=lo, end=hi)
+        job = NothingHere()
+        run = MemoryRun(job, NothingHere.options(max_range_size=1), start=lo, end=hi)
         assert run.run().status is RunStatus.COMPLETED
         assert sorted(job.seen) == list(range(lo, hi))
 
@@ -580,9 +580,9 @@ def test_a_listener_that_fails_or_is_slow_changes_nothing() -> None:
     stop = on("node.*", fail)
     try:
 
-        class Nothing(Counted):
+        class NothingHere(Counted):
             over = IntRange(0, 100)
 
-        assert seen_by(Nothing(), concurrency=2) == list(range(100))
+        assert seen_by(NothingHere(), concurrency=2) == list(range(100))
     finally:
         stop()
