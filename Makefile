@@ -61,8 +61,9 @@ checks: $(VENV)/.dev ## Import rules, missing migrations, production settings
 unit: $(VENV)/.dev ## Tests of pure code, without Django
 	@$(CLEAN_ENV) $(PY) -m pytest tests/unit -p no:django -W ignore::pytest.PytestConfigWarning $(ARGS)
 
+# Most of these tests wait for real processes, so several files run at a time.
 integration: $(VENV)/.dev packages ## All other tests, on the embedded servers
-	@$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit $(ARGS)
+	@$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit -n 4 --dist loadfile $(ARGS)
 
 database: $(VENV)/.dev ## The database tests only
 	@$(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS)
@@ -70,7 +71,7 @@ database: $(VENV)/.dev ## The database tests only
 system-database: $(VENV)/.dev ## The database tests again, on the system's PostgreSQL if there is one
 	@if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
 		echo "Once more, on the system's PostgreSQL"; \
-		COPPICE_TEST_SYSTEM_POSTGRES=1 $(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS); \
+		COPPICE_TEST_SYSTEM_POSTGRES=1 $(CLEAN_ENV) $(PY) -m pytest tests/database -n 2 --dist loadfile $(ARGS); \
 	else echo "No PostgreSQL below /usr/lib/postgresql: the second run is left out."; fi
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can
