@@ -63,7 +63,7 @@ unit: $(VENV)/.dev ## Tests of pure code, without Django
 
 # Most of these tests wait for real processes, so several files run at a time.
 integration: $(VENV)/.dev packages ## All other tests, on the embedded servers
-	@$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit -n 4 --dist loadfile $(ARGS)
+	@$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit -n 2 --dist loadfile $(ARGS)
 
 database: $(VENV)/.dev ## The database tests only
 	@$(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS)

@@ -40,6 +40,15 @@ os.environ |= {
 }
 
 
+def pytest_configure() -> None:
+    """Pages are rendered without `collectstatic`, whatever DEBUG was when the settings were read."""
+    if "DJANGO_SETTINGS_MODULE" in os.environ:
+        from django.conf import settings
+
+        plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+        settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
 @pytest.fixture(scope="session")
 def postgres_programs() -> Path:
     """The PostgreSQL under test."""

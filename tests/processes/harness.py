@@ -76,12 +76,12 @@ class World(Tables):
     def counts(self) -> dict[str, int]:
         return dict(self.rows("SELECT status, count(*) FROM jobs_job GROUP BY status"))
 
-    def all_ended(self, seconds: float = 60.0) -> None:
+    def all_ended(self, seconds: float = 120.0) -> None:
         eventually(
             lambda: self.unfinished() == 0, lambda: f"all jobs ended: {self.counts()}", seconds
         )
 
-    def becomes(self, job_id: str, status: str, seconds: float = 30.0) -> None:
+    def becomes(self, job_id: str, status: str, seconds: float = 90.0) -> None:
         eventually(
             lambda: self.status(job_id) == status,
             lambda: f"{status}; it is {self.status(job_id)}, attempts {self.attempts(job_id)}",

@@ -29,7 +29,7 @@ QUICK = {
 
 
 def eventually(
-    fact: Callable[[], Any], what: str | Callable[[], str], seconds: float = 30.0
+    fact: Callable[[], Any], what: str | Callable[[], str], seconds: float = 90.0
 ) -> Any:
     """Wait for a fact; returns what it answered."""
     give_up_at = time.monotonic() + seconds
@@ -135,7 +135,7 @@ class Running:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def ended(self, seconds: float = 30.0) -> int:
+    def ended(self, seconds: float = 90.0) -> int:
         """Wait for its end; returns the exit code."""
         return self.process.wait(seconds)
 

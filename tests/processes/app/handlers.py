@@ -211,7 +211,7 @@ def let_nobody_open_a_file(payload: dict[str, Any], context: Context) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@handler("prove.starts_a_program", isolation="process", timeout=2, max_attempts=1)
+@handler("prove.starts_a_program", isolation="process", timeout=10, max_attempts=1)
 def starts_a_program(payload: dict[str, Any], context: Context) -> None:
     program = subprocess.Popen(["sleep", "300"])
     with connection.cursor() as cursor:
