@@ -101,7 +101,9 @@ class TestPlans:
     def test_later_pages_read_no_more_than_the_first(self, status: Status) -> None:
         first = listing.page(Filters(status=status), limit=50)
         assert first.next is not None
-        assert read(Filters(status=status), first.next) <= 200
+        # What is processing is bounded by the workers' slots, and read whole by one plan or another.
+        bound = 500 if status is Status.PROCESSING else 200
+        assert read(Filters(status=status), first.next) <= bound
 
     def test_a_filter_that_finds_nothing_answers_within_its_time(self) -> None:
         with pytest.raises(TooBroad) as refused, limited(DjangoDatabase(), seconds=0.001):
