@@ -116,17 +116,10 @@ def _crash(stage: Stage, kill: Kill) -> Aftermath:
 
 
 def _aftermath(after: records.Records, at_kill: records.Records, killed_at: float) -> Aftermath:
-    again = [
-        min((at for at in after.starts[n] if at > killed_at), default=killed_at)
-        for n in at_kill.interrupted
-    ]
-    others = [
-        at
-        for n, starts in after.starts.items()
-        if n not in at_kill.interrupted
-        for at in starts
-        if at > killed_at
-    ]
+    # What the dead had started while they were being killed is not what came after.
+    later = {n: times[len(at_kill.starts.get(n, ())) :] for n, times in after.starts.items()}
+    again = [later[n][0] for n in at_kill.interrupted if later[n]]
+    others = [at for n, times in later.items() if n not in at_kill.interrupted for at in times]
     return Aftermath(
         interrupted=len(at_kill.interrupted),
         lost=0,
