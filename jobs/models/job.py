@@ -117,12 +117,13 @@ class Job(models.Model):
         ordering: ClassVar = ["-id"]
         permissions: ClassVar = [
             ("view_payload", "Can read payloads, results and errors"),
-            ("create_job", "Can create jobs"),
             ("retry_job", "Can retry dead letters"),
             ("cancel_job", "Can cancel jobs"),
             ("edit_job", "Can change priority, queue, time and payload"),
             ("purge_job", "Can purge dead letters"),
             ("purge_all_dead", "Can empty the dead-letter queue"),
+            ("control_run", "Can start, pause, resume, cancel and retry range runs"),
+            ("manage_alerts", "Can change alerts and webhooks"),
         ]
         constraints: ClassVar = [
             models.CheckConstraint(

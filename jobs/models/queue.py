@@ -18,7 +18,10 @@ class Queue(models.Model):
     changed_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        permissions: ClassVar = [("pause_queue", "Can pause and resume queues")]
+        permissions: ClassVar = [
+            ("pause_queue", "Can pause and resume queues"),
+            ("tune_queue", "Can change the limits of queues"),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -1,0 +1,124 @@
+"""What every view has in common: who may ask, in which forms, and how an error is answered.
+
+A view names the permission of each of its methods; a method without one is refused to all.
+
+    class JobsView(CoppiceView):
+        needs = {"GET": permissions.VIEW, "POST": permissions.CREATE}
+
+These classes do not rely on the project's `REST_FRAMEWORK`: they behave alike in every project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.exceptions import APIException, ParseError
+from rest_framework.generics import GenericAPIView
+from rest_framework.parsers import JSONParser
+from rest_framework.permissions import BasePermission
+from rest_framework.renderers import BrowsableAPIRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import ScopedRateThrottle
+from rest_framework.views import APIView, exception_handler
+
+from jobs.api.authentication import TokenAuthentication
+from jobs.errors import Conflict, InvalidInput, NotFound, TooBroad, TryLater
+
+
+class Permitted(BasePermission):
+    """The permission that the view names for the method."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        needed = getattr(view, "needs", {}).get(request.method)
+        user = request.user
+        if request.method == "OPTIONS":
+            return bool(user and user.is_authenticated)
+        return bool(needed and user and user.is_authenticated and user.has_perm(needed))
+
+
+class CoppiceView(GenericAPIView):
+    """The base of all views."""
+
+    needs: ClassVar[dict[str, str]] = {}
+    """The permission for each method: `permissions.*`."""
+
+    authentication_classes: ClassVar = [TokenAuthentication, SessionAuthentication]
+    permission_classes: ClassVar = [Permitted]
+    parser_classes: ClassVar = [JSONParser]
+    renderer_classes: ClassVar = [JSONRenderer, BrowsableAPIRenderer]
+    throttle_classes: ClassVar = [ScopedRateThrottle]
+    filter_backends: ClassVar[list[Any]] = []
+
+    @property
+    def actor(self) -> str:
+        """The name for logs and audit."""
+        return str(self.request.user.get_username())
+
+    def may(self, permission: str) -> bool:
+        return bool(self.request.user.has_perm(permission))
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
+        return answer_error
+
+
+class Refused(APIException):
+    """400 with the shape of DRF's own validation errors: `{"field": ["message"]}`."""
+
+    status_code = 400
+
+
+class Conflicting(APIException):
+    status_code = 409
+    default_code = "conflict"
+
+
+class Missing(APIException):
+    status_code = 404
+    default_code = "not_found"
+
+
+class Unavailable(APIException):
+    status_code = 503
+    default_code = "unavailable"
+    default_detail = "The database cannot be reached just now; nothing was changed."
+
+
+class TooLarge(APIException):
+    status_code = 413
+    default_code = "too_large"
+    default_detail = "The request is too large."
+
+
+def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
+    """The answer to an error; None for a fault of ours, which becomes a 500."""
+    return exception_handler(_as_api_error(error), context)
+
+
+def _as_api_error(error: Exception) -> Exception:
+    found: Exception = error
+    match error:
+        case InvalidInput():
+            found = Refused(_detail(error))
+        case NotFound():
+            found = Missing(f"No such {error.what}.")
+        case Conflict():
+            found = Conflicting(str(error))
+        case TryLater() | OperationalError() | InterfaceError():
+            found = Unavailable()
+        case RequestDataTooBig():
+            found = TooLarge()
+        case BadRequest() | SuspiciousOperation() | UnicodeDecodeError():
+            found = ParseError()
+    return found
+
+
+def _detail(error: InvalidInput) -> dict[str, Any]:
+    found: dict[str, Any] = {error.field: [error.message]}
+    if isinstance(error, TooBroad):
+        found["code"] = "too_broad"
+    return {"jobs": {str(error.index): found}} if error.index is not None else found
