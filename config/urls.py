@@ -1,8 +1,12 @@
 """Addresses of the project."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 urlpatterns = [
+    path("", include("jobs.urls")),
+    path("", include("jobs.api.docs")),
+    path("api/v1/", include("jobs.api.urls")),
+    path("api/v1/", include("ranges.api.urls")),
     path("admin/", admin.site.urls),
 ]

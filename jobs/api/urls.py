@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from jobs.api.job import urls as job
+from jobs.api.operating import urls as operating
 
-app_name = "coppice-api"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [*job.urlpatterns, *operating.urlpatterns]
