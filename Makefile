@@ -106,4 +106,4 @@ $(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
 
 # Tests that need one of these and do not find it are skipped, with the reason.
 packages:
-	@sh .ci/install-packages chromium pgbouncer
+	@sh .ci/install-packages chromium nginx pgbouncer
