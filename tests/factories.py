@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any, cast
 
 import factory
 from django.utils import timezone
 
 from jobs import registry
+from jobs.filtering import id_at
 from jobs.ids import new_uuid
 from jobs.models import Attempt, Job, JobDependency, JobLog, Queue, Schedule, Worker
 from jobs.states import Status
+
+
+_ids = count()
 
 
 def ago(**length: float) -> datetime:
@@ -41,7 +47,7 @@ class JobFactory(factory.django.DjangoModelFactory):
     class Meta:
         model = Job
 
-    id = factory.LazyFunction(new_uuid)
+    id = factory.LazyAttribute(lambda made: _id_of(getattr(made, "created_at", None)))
     type = "test"
     payload = factory.LazyFunction(lambda: {"n": 1})
 
@@ -98,6 +104,14 @@ class QueueFactory(factory.django.DjangoModelFactory):
         model = Queue
 
     name = factory.Sequence(lambda n: f"queue{n}")
+
+
+def _id_of(created_at: datetime | None) -> uuid.UUID:
+    """An id as it would have been made then: it begins with its time, and ids ascend."""
+    id = new_uuid()
+    if created_at is None:
+        return id
+    return uuid.UUID(int=id_at(created_at).int | next(_ids) << 48 | id.int % 2**48)
 
 
 def make_job(*traits: str, **columns: Any) -> Job:
