@@ -3,18 +3,19 @@
 Each locks the rows it is about, in id order, decides on what it then sees, and writes with the
 state it expects in the WHERE: so a worker that completes the job at the same moment, or a second
 person, can only make the action fail with `Conflict`, never be overwritten. Each returns what
-really changed, writes a log row with the actor in the same transaction, and tells events after the
-commit. `NotFound`, `Conflict` and `InvalidInput` (all in `jobs.errors`) leave everything as it was.
+really changed, writes a log row and an audit entry with the actor in the same transaction, and tells
+events after the commit. `NotFound`, `Conflict` and `InvalidInput` (all in `jobs.errors`) leave
+everything as it was.
 
-`by` names the actor for the log; empty means the program itself.
+`by` names the actor; empty means the program itself, which is logged but not audited.
 """
 
 from jobs.lifecycle.cancelling import CancelResult, cancel, cancel_many
 from jobs.lifecycle.changed import Changed, Skipped
-from jobs.lifecycle.editing import add_dependency, change, edit_payload
+from jobs.lifecycle.editing import add_dependency, change, change_many, edit_payload
 from jobs.lifecycle.pausing import pause_queue, resume_queue
 from jobs.lifecycle.purging import empty_dead_letters, purge, purge_many
-from jobs.lifecycle.retrying import release, retry, retry_many, run_now
+from jobs.lifecycle.retrying import release, retry, retry_many, run_now, run_now_many
 
 __all__ = [
     "CancelResult",
@@ -24,6 +25,7 @@ __all__ = [
     "cancel",
     "cancel_many",
     "change",
+    "change_many",
     "edit_payload",
     "empty_dead_letters",
     "pause_queue",
@@ -34,4 +36,5 @@ __all__ = [
     "retry",
     "retry_many",
     "run_now",
+    "run_now_many",
 ]

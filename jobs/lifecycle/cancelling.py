@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from jobs import edges
+from jobs import audit, edges
 from jobs.lifecycle.changed import Changed, Skipped
 from jobs.lifecycle.rows import Act, Row, conflict, in_chunks, perform, standing
 from jobs.states import TERMINAL, Status
@@ -49,6 +49,8 @@ def cancel(job_id: object, *, by: str = "", reason: str = "") -> CancelResult:
         if row.status in TERMINAL:
             raise conflict(row, "only pending and processing jobs can be cancelled")
         _cancel_all(act, {row.id: row})
+        if not row.cancel_requested:
+            act.audit_one("job.cancel", row, data={"was": row.status})
         return _result(row)
 
     return perform(work, by=by, reason=reason)
@@ -57,8 +59,13 @@ def cancel(job_id: object, *, by: str = "", reason: str = "") -> CancelResult:
 def cancel_many(ids: Iterable[object], *, by: str = "", reason: str = "") -> Changed:
     """Cancel those of many that can be; each chunk is a transaction of its own."""
     changed = Changed()
-    for chunk in in_chunks(ids):
-        changed += perform(lambda act, chunk=chunk: _cancel_chunk(act, chunk), by=by, reason=reason)  # type: ignore[misc]
+    with audit.as_one():
+        for chunk in in_chunks(ids):
+            changed += perform(
+                lambda act, chunk=chunk: _cancel_chunk(act, chunk),  # type: ignore[misc]
+                by=by,
+                reason=reason,
+            )
     return changed
 
 
@@ -76,6 +83,7 @@ def _cancel_chunk(act: Act, chunk: list[tuple[str, str]]) -> Changed:
             row = rows.get(stored)
             reason = f"already {standing(row)}" if row else "no such job"
             skipped.append(Skipped(job_id=stored or asked, reason=reason))
+    act.audit_many("job.cancel", [id for id in done if not live[id].cancel_requested])
     return Changed(done=tuple(done), requested=tuple(requested), skipped=tuple(skipped))
 
 

@@ -36,6 +36,7 @@ def pause_queue(name: str, *, reason: str = "", by: str = "") -> bool:
         changed = act.database.run(PAUSE, params) > 0
         if changed:
             _tell(act, "queue.paused", name)
+            act.audit("queue.pause", scope=f"queue {name}", object_id=name)
         return changed
 
     return perform(work, by=by, reason=reason)
@@ -49,6 +50,7 @@ def resume_queue(name: str, *, by: str = "") -> bool:
         changed = act.database.run(RESUME, {"name": name, "by": act.by}) > 0
         if changed:
             _tell(act, "queue.resumed", name)
+            act.audit("queue.resume", scope=f"queue {name}", object_id=name)
             act.wake.add(name)
         return changed
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from jobs import conf, edges
+from jobs import audit, conf, edges
 from jobs.database import DjangoDatabase
 from jobs.lifecycle.cancelling import cancel_made_by
 from jobs.lifecycle.changed import Changed, Skipped
@@ -26,10 +26,12 @@ DELETE_PARTS = (
     "DELETE FROM jobs_jobdependency WHERE child_id = ANY(%(ids)s::uuid[])",
 )
 
-# The oldest dead letters behind a place, in the order of the index job_dead.
+# The oldest dead letters behind a place, in the order of the index job_dead. What belongs to a range
+# run or to a bulk operation is no dead letter for people: it is looked after where it belongs.
 DEAD_BEFORE = """
 SELECT id::text, failed_at FROM jobs_job
 WHERE status = 'failed' AND failed_at <= %(before)s AND (failed_at, id) > (%(at)s, %(id)s::uuid)
+    AND NOT metadata @> '{"internal": true}'
 ORDER BY failed_at, id LIMIT %(limit)s
 """
 
@@ -44,6 +46,7 @@ def purge(job_id: object, *, by: str = "", reason: str = "") -> None:
         if row.status != Status.FAILED:
             raise conflict(row, NOT_DEAD)
         _delete(act, [row])
+        act.audit_one("job.purge", row, data={"queue": row.queue})
 
     perform(work, by=by, reason=reason)
 
@@ -51,8 +54,13 @@ def purge(job_id: object, *, by: str = "", reason: str = "") -> None:
 def purge_many(ids: Iterable[object], *, by: str = "", reason: str = "") -> Changed:
     """Delete those of many that are dead; each chunk is a transaction of its own."""
     changed = Changed()
-    for chunk in in_chunks(ids):
-        changed += perform(lambda act, chunk=chunk: _purge_chunk(act, chunk), by=by, reason=reason)  # type: ignore[misc]
+    with audit.as_one():
+        for chunk in in_chunks(ids):
+            changed += perform(
+                lambda act, chunk=chunk: _purge_chunk(act, chunk),  # type: ignore[misc]
+                by=by,
+                reason=reason,
+            )
     return changed
 
 
@@ -67,20 +75,21 @@ def empty_dead_letters(*, before: datetime | None = None, by: str = "", reason: 
         before = database.rows("SELECT clock_timestamp()", {})[0][0]
     place: tuple[Any, str] = ("-infinity", "00000000-0000-0000-0000-000000000000")
     deleted = 0
-    while True:
-        found = database.rows(
-            DEAD_BEFORE,
-            {
-                "before": before,
-                "at": place[0],
-                "id": place[1],
-                "limit": conf.get().retention_batch,
-            },
-        )
-        if not found:
-            return deleted
-        place = (found[-1][1], found[-1][0])
-        deleted += len(purge_many([row[0] for row in found], by=by, reason=reason).done)
+    with audit.as_one("job.purge_all", scope=f"dead letters of before {before:%Y-%m-%d %H:%M:%S}"):
+        while True:
+            found = database.rows(
+                DEAD_BEFORE,
+                {
+                    "before": before,
+                    "at": place[0],
+                    "id": place[1],
+                    "limit": conf.get().retention_batch,
+                },
+            )
+            if not found:
+                return deleted
+            place = (found[-1][1], found[-1][0])
+            deleted += len(purge_many([row[0] for row in found], by=by, reason=reason).done)
 
 
 def _purge_chunk(act: Act, chunk: list[tuple[str, str]]) -> Changed:
@@ -94,6 +103,7 @@ def _purge_chunk(act: Act, chunk: list[tuple[str, str]]) -> Changed:
             skipped.append(Skipped(job_id=stored or asked, reason=reason))
     _delete(act, list(dead.values()))
     done = tuple(stored for _, stored in chunk if stored in dead)
+    act.audit_many("job.purge", list(done))
     return Changed(done=done, skipped=tuple(skipped))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import psycopg
 from django.db import IntegrityError
 
+from jobs import audit
 from jobs.errors import Conflict
 from jobs.lifecycle.changed import Changed, Skipped
 from jobs.lifecycle.rows import Act, Row, cause, conflict, in_chunks, perform, standing
@@ -28,7 +29,9 @@ RUN_NOW = """
 UPDATE jobs_job SET
     scheduled_at = least(scheduled_at, clock_timestamp()), next_retry_at = NULL,
     due_at = least(due_at, clock_timestamp()), hold_reason = '', updated_at = clock_timestamp()
-WHERE id = %(id)s::uuid AND status = 'pending' AND unmet_dependencies = 0
+WHERE id = ANY(%(ids)s::uuid[]) AND status = 'pending' AND unmet_dependencies = 0
+    AND (due_at IS NULL OR due_at > clock_timestamp())
+RETURNING id::text
 """
 
 RELEASE = """
@@ -64,6 +67,7 @@ def retry(job_id: object, *, by: str = "", reason: str = "") -> None:
             if not _is_key_taken(error):
                 raise
             raise Conflict(f"job {row.id}: {_key_taken(row)}") from error
+        act.audit_one("job.retry", row)
 
     perform(work, by=by, reason=reason)
 
@@ -74,8 +78,13 @@ def retry_many(ids: Iterable[object], *, by: str = "", reason: str = "") -> Chan
     A unique key that another live job has skips that one job only.
     """
     changed = Changed()
-    for chunk in in_chunks(ids):
-        changed += perform(lambda act, chunk=chunk: _retry_chunk(act, chunk), by=by, reason=reason)  # type: ignore[misc]
+    with audit.as_one():
+        for chunk in in_chunks(ids):
+            changed += perform(
+                lambda act, chunk=chunk: _retry_chunk(act, chunk),  # type: ignore[misc]
+                by=by,
+                reason=reason,
+            )
     return changed
 
 
@@ -98,8 +107,10 @@ def _retry_chunk(act: Act, chunk: list[tuple[str, str]]) -> Changed:
             if row.unique_key is not None:
                 taken.add(row.unique_key)
     refused |= _revive_each(act, ready)
+    done = [row.id for row in ready if row.id not in refused]
+    act.audit_many("job.retry", done)
     return Changed(
-        done=tuple(row.id for row in ready if row.id not in refused),
+        done=tuple(done),
         skipped=tuple(Skipped(job_id=id, reason=reason) for id, reason in refused.items()),
     )
 
@@ -138,11 +149,52 @@ def run_now(job_id: object, *, by: str = "", reason: str = "") -> None:
             raise conflict(row, "only pending jobs can be run now")
         if row.unmet_dependencies:
             raise conflict(row, f"it waits for {_jobs(row.unmet_dependencies)}")
-        act.database.run(RUN_NOW, {"id": row.id})
-        act.log([row], "run_now", source=Status.PENDING, target=Status.PENDING)
-        act.wake.add(row.queue)
+        if _run_now(act, [row]):
+            act.audit_one("job.run_now", row)
 
     perform(work, by=by, reason=reason)
+
+
+def run_now_many(ids: Iterable[object], *, by: str = "", reason: str = "") -> Changed:
+    """Make those of many due that are not and can be; each chunk is a transaction of its own."""
+    changed = Changed()
+    with audit.as_one():
+        for chunk in in_chunks(ids):
+            changed += perform(
+                lambda act, chunk=chunk: _run_chunk_now(act, chunk),  # type: ignore[misc]
+                by=by,
+                reason=reason,
+            )
+    return changed
+
+
+def _run_chunk_now(act: Act, chunk: list[tuple[str, str]]) -> Changed:
+    rows = act.lock(stored for _, stored in chunk if stored)
+    free = [r for r in rows.values() if r.status == Status.PENDING and not r.unmet_dependencies]
+    moved = _run_now(act, free)
+    skipped = []
+    for asked, stored in chunk:
+        row = rows.get(stored)
+        if row is None:
+            skipped.append(Skipped(job_id=stored or asked, reason="no such job"))
+        elif row.id not in moved:
+            is_due = row.status == Status.PENDING and not row.unmet_dependencies
+            reason = "already due" if is_due else f"not waiting for its time: {standing(row)}"
+            skipped.append(Skipped(job_id=row.id, reason=reason))
+    done = [stored for _, stored in chunk if stored in moved]
+    act.audit_many("job.run_now", done)
+    return Changed(done=tuple(done), skipped=tuple(skipped))
+
+
+def _run_now(act: Act, rows: list[Row]) -> set[str]:
+    """Returns which were not due before."""
+    if not rows:
+        return set()
+    moved = {row[0] for row in act.database.rows(RUN_NOW, {"ids": [row.id for row in rows]})}
+    changed = [row for row in rows if row.id in moved]
+    act.log(changed, "run_now", source=Status.PENDING, target=Status.PENDING)
+    act.wake.update(row.queue for row in rows)
+    return moved
 
 
 def release(job_id: object, *, by: str = "", reason: str = "") -> None:
@@ -156,6 +208,7 @@ def release(job_id: object, *, by: str = "", reason: str = "") -> None:
         act.log([row], "released", source=Status.PENDING, target=Status.PENDING)
         if is_due and not row.unmet_dependencies:
             act.wake.add(row.queue)
+        act.audit_one("job.release", row)
 
     perform(work, by=by, reason=reason)
 

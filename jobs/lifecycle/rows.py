@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ import psycopg
 import structlog
 from django.db import DatabaseError, connections, transaction
 
-from jobs import edges, events
+from jobs import audit, edges, events
 from jobs.database import DjangoDatabase, is_transient
 from jobs.errors import Conflict, NotFound
 from jobs.insertion import wake
@@ -123,6 +123,30 @@ class Act:
                 self.wake.add(one.queue)
         self.after(partial(tell_released, released))
         return [one.job_id for one in released if one.event == "cancelled"]
+
+    def audit(self, action: str, *, scope: str, object_id: str = "", **known: Any) -> None:
+        """Write the audit's entry about this action; `known`: its `changed` and `data`."""
+        audit.record(
+            action,
+            actor=self.by,
+            scope=scope,
+            object_id=object_id,
+            reason=self.reason,
+            **{"changed": 1, **known},
+        )
+
+    def audit_one(self, action: str, row: Row, **known: Any) -> None:
+        """The same about one job."""
+        self.audit(action, scope=f"job {row.id} ({row.type})", object_id=row.id, **known)
+
+    def audit_many(
+        self, action: str, ids: list[str], *, data: Mapping[str, Any] | None = None
+    ) -> None:
+        """The same about many that changed; nothing if none did."""
+        if ids:
+            scope = f"job {ids[0]}" if len(ids) == 1 else "chosen jobs"
+            known = {**audit.listed(ids), **(data or {})}
+            self.audit(action, scope=scope, changed=len(ids), data=known)
 
     def _sentence(self, message: str) -> str:
         texts = [f"by {self.by}" if self.by else "", message, self.reason]

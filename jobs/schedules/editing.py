@@ -26,6 +26,7 @@ from jobs.drafts import (
 from jobs.errors import InvalidInput, NotFound
 from jobs.models import Job, JobLog, Schedule
 from jobs.payloads import check_text
+from jobs.schedules.auditing import audit, audit_change, facts
 from jobs.schedules.deciding import first_slot
 from jobs.schedules.ticking import announce, insert
 from jobs.states import OnParentFailure, Status
@@ -77,6 +78,7 @@ def create(
     anchor_at: datetime | str | int | None = None,
     enabled: bool = True,
     on_parent_failure: str = OnParentFailure.WAIT,
+    by: str = "",
 ) -> Schedule:
     """Store a schedule under a name of its own.
 
@@ -110,8 +112,10 @@ def create(
         created_at=now,
     )
     _set_rule(schedule, rule, recur_interval, anchor, now)
-    _save(schedule, force_insert=True)
-    _note(schedule, "schedule created", "")
+    with transaction.atomic(using=conf.get().database):
+        _save(schedule, force_insert=True)
+        audit("schedule.create", schedule, by, after=facts(schedule))
+    _note(schedule, "schedule created", by)
     return schedule
 
 
@@ -125,6 +129,7 @@ def change(key: Key, *, by: str = "", **changes: Unpack[Changes]) -> Schedule:
     for field in changes.keys() - Changes.__annotations__.keys():
         raise InvalidInput("cannot be changed", field=field)
     with _locked(key) as schedule:
+        before = facts(schedule)
         _set_job_fields(schedule, changes)
         if "name" in changes:
             schedule.name = check_text(changes["name"], "name", max_length=200)
@@ -137,6 +142,7 @@ def change(key: Key, *, by: str = "", **changes: Unpack[Changes]) -> Schedule:
         # What was wrong may be mended; the next slot will tell.
         schedule.last_error = ""
         _save(schedule)
+        audit_change(schedule, before, changes, by)
     _note(schedule, "schedule changed", by, fields=sorted(changes))
     return schedule
 
@@ -150,6 +156,7 @@ def enable(key: Key, *, by: str = "") -> Schedule:
         schedule.last_error = ""
         schedule.next_slot = _first_to_come(schedule, rule_of(schedule), database_now())
         _save(schedule)
+        audit("schedule.enable", schedule, by)
     _note(schedule, "schedule enabled", by)
     return schedule
 
@@ -162,6 +169,7 @@ def disable(key: Key, *, by: str = "") -> Schedule:
         schedule.enabled = False
         schedule.next_slot = None
         _save(schedule)
+        audit("schedule.disable", schedule, by)
     _note(schedule, "schedule disabled", by)
     return schedule
 
@@ -170,6 +178,7 @@ def delete(key: Key, *, by: str = "") -> None:
     """Delete the schedule. Its jobs stay as they are."""
     with _locked(key) as schedule:
         Schedule.objects.using(conf.get().database).filter(id=schedule.id).delete()
+        audit("schedule.delete", schedule, by, before=facts(schedule))
     _note(schedule, "schedule deleted", by)
 
 
@@ -193,6 +202,7 @@ def run_now(key: Key, *, by: str = "") -> Job:
             data={"by": clean(by, 150)} if by else None,
         )
         announce(database, fired)
+        audit("schedule.run_now", schedule, by, job_id=str(made.id))
     _note(schedule, "schedule run now", by, job_id=str(made.id))
     return made
 

@@ -106,6 +106,7 @@ class Command(BaseCommand):
             options["type"],
             read_json(options["payload"], "--payload"),
             enabled=not options["disabled"],
+            by=BY,
             **_fields(options),
         )
         self._tell("Added", schedule, options)
