@@ -22,12 +22,13 @@ from jobs.claimed import Claimed
 from jobs.database import Database
 from jobs.drafts import Draft
 from jobs.endings import Ending, Success
+from jobs.histograms import rollup_of
 from jobs.states import Outcome, Status
 
 # The plain case, nearly all of a busy day: the handler returned. Nothing is decided per row.
 # A job has a worker just while it is processing; asking for the status instead would tempt the
 # planner into scanning all processing jobs once per row.
-COMPLETE = """
+COMPLETE = f"""
 WITH done AS (
     SELECT d.id, d.lease_epoch, d.wait, d.run, d.result
     FROM unnest(
@@ -57,11 +58,7 @@ WITH done AS (
         %(worker)s::uuid,
         CASE WHEN cancel_requested_at IS NULL THEN '' ELSE 'completed before the cancel' END
     FROM ended
-), counted AS (
-    INSERT INTO jobs_rollup (minute, queue, type, outcome, jobs, wait_seconds, run_seconds)
-    SELECT date_trunc('minute', now()), queue, type, 'succeeded', count(*),
-        sum(greatest(0, extract(epoch FROM started_at - due_at))), sum(run)
-    FROM ended GROUP BY queue, type
+), counted AS ({rollup_of("ended", outcome="'succeeded'", due_at="due_at")}
 )
 SELECT count(*), array_agg(id::text ORDER BY id) FILTER (WHERE has_dependents) FROM ended
 """
@@ -80,7 +77,8 @@ WITH asked AS (
         losses integer, level text, quiet boolean
     )
 ), locked AS MATERIALIZED (
-    SELECT j.id FROM jobs_job j JOIN asked a ON a.id = j.id AND a.lease_epoch = j.lease_epoch
+    SELECT j.id, j.due_at
+    FROM jobs_job j JOIN asked a ON a.id = j.id AND a.lease_epoch = j.lease_epoch
     WHERE j.worker_id = %(worker)s::uuid ORDER BY j.id FOR NO KEY UPDATE OF j
 ), ended AS (
     UPDATE jobs_job j SET
@@ -111,8 +109,8 @@ WITH asked AS (
         cancelled_at = CASE WHEN {_TARGET} = 'cancelled' THEN clock_timestamp() END
     FROM asked e, locked l
     WHERE j.id = l.id AND e.id = l.id
-    RETURNING j.id, j.queue, j.type, j.status, j.lease_epoch, j.due_at, j.has_dependents,
-        j.started_at, j.updated_at, j.attempt_count, j.unique_key, j.next_retry_at,
+    RETURNING j.id, j.queue, j.type, j.status, j.lease_epoch, j.has_dependents,
+        l.due_at AS was_due_at, j.started_at, j.updated_at, j.attempt_count, j.unique_key, j.next_retry_at,
         j.attempt_count + CASE WHEN e.spent THEN 0 ELSE 1 END AS number,
         CASE WHEN j.status = 'cancelled' AND e.status <> 'cancelled' AND e.outcome <> 'lost'
             THEN 'cancelled' ELSE e.outcome END AS outcome,
@@ -132,11 +130,7 @@ WITH asked AS (
     SELECT id, updated_at, event, 'processing', status, number, %(worker)s::uuid, level,
         left(coalesce(nullif(error, ''), hold_reason), 1000)
     FROM ended WHERE NOT quiet
-), counted AS (
-    INSERT INTO jobs_rollup (minute, queue, type, outcome, jobs, wait_seconds, run_seconds)
-    SELECT date_trunc('minute', now()), queue, type, outcome, count(*),
-        sum(greatest(0, extract(epoch FROM started_at - due_at))), sum(run)
-    FROM ended GROUP BY queue, type, outcome
+), counted AS ({rollup_of("ended", outcome="outcome", due_at="was_due_at")}
 )
 SELECT id::text, status, event, lease_epoch, has_dependents, number,
     extract(epoch FROM next_retry_at)::float8

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.db import models
+
+if TYPE_CHECKING:
+    CountsBase = models.Field[list[int] | None, list[int] | None]
+else:
+    CountsBase = models.Field
+
+
+class Counts(CountsBase):
+    """A count for each bucket of `jobs.histograms`. NULL: not counted.
+
+    PostgreSQL's own array, without asking projects to install `django.contrib.postgres`.
+    """
+
+    def db_type(self, connection: Any) -> str:  # noqa: ARG002
+        return "bigint[]"
 
 
 class Rollup(models.Model):
@@ -21,6 +36,8 @@ class Rollup(models.Model):
     jobs = models.IntegerField()
     wait_seconds = models.FloatField(help_text="Sum of due_at to start.")
     run_seconds = models.FloatField(help_text="Sum of start to end.")
+    wait_counts = Counts(null=True, editable=False)
+    run_counts = Counts(null=True, editable=False)
     folded = models.BooleanField(default=False, db_default=False)
 
     class Meta:
@@ -45,6 +62,8 @@ class Total(models.Model):
     jobs = models.BigIntegerField()
     wait_seconds = models.FloatField()
     run_seconds = models.FloatField()
+    wait_counts = Counts(null=True, editable=False)
+    run_counts = Counts(null=True, editable=False)
 
     def __str__(self) -> str:
         return f"{self.queue} {self.type} {self.outcome} {self.jobs}"

@@ -36,6 +36,9 @@ class Worker(models.Model):
     beats = models.BigIntegerField(default=0, db_default=0)
     beat_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(db_default=Now())
+    stop_requested_at = models.DateTimeField(
+        null=True, blank=True, help_text="Asked to drain; its supervisor does not replace it."
+    )
     stopped_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
