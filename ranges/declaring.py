@@ -221,6 +221,7 @@ class RangeJob:
         queue: str | None = None,
         scheduled_at: datetime | None = None,
         depends_on: Sequence[UUID | str] = (),
+        by: str = "",
         **options: Any,
     ) -> RangeRun:
         """A run in status `created`; nothing happens before its `start()`.
@@ -241,14 +242,15 @@ class RangeJob:
             queue=cls.queue if queue is None else queue,
             scheduled_at=scheduled_at,
             depends_on=depends_on,
+            by=by,
         )
 
     @classmethod
-    def start(cls, start: Any = None, end: Any = None, **options: Any) -> RangeRun:
+    def start(cls, start: Any = None, end: Any = None, *, by: str = "", **options: Any) -> RangeRun:
         """`create` and start."""
         from ranges import lifecycle
 
-        return lifecycle.start(cls.create(start, end, **options))
+        return lifecycle.start(cls.create(start, end, by=by, **options), by=by)
 
     @classmethod
     def plan(cls, start: Any = None, end: Any = None, **options: Any) -> Plan:

@@ -2,7 +2,8 @@
 
 Each locks the run's row first, and the run's job after it; so does the job itself when it decides
 what comes next (`running.py`). Each writes what it does in one transaction and tells it after the
-commit. `Conflict`, `NotFound` and `InvalidInput` leave everything as it was.
+commit. `Conflict`, `NotFound` and `InvalidInput` leave everything as it was. What a person did (`by`
+is not empty) leaves an audit entry in the same transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from django.db import transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Coalesce, Extract, Now
 
-from jobs import conf, edges, events
+from jobs import audit, conf, edges, events
 from jobs import lifecycle as jobs_lifecycle
 from jobs.answers import child
 from jobs.database import DjangoDatabase
@@ -69,6 +70,7 @@ def create(
     queue: str = "default",
     scheduled_at: datetime | str | int | None = None,
     depends_on: Sequence[UUID | str] = (),
+    by: str = "",
 ) -> RangeRun:
     """A run in status `created`. Everything is checked that can be known before it starts."""
     job = job_class()
@@ -108,8 +110,10 @@ def create(
     )
     if not source.counts_rows or (start is not None and end is not None):
         set_bounds(run, *bounds_of(source, start, end))
-    run.save(force_insert=True, using=conf.get().database)
-    _tell("range.created", run)
+    with transaction.atomic(using=conf.get().database):
+        run.save(force_insert=True, using=conf.get().database)
+        _audit("range.create", run, by)
+        _tell("range.created", run)
     return run
 
 
@@ -121,6 +125,7 @@ def start(run: RangeRun | UUID | str, *, by: str = "") -> RangeRun:
         job = _enqueue(changed, **_start_options(changed))
         _write(changed, status=RunStatus.RUNNING, job_id=job.id, reason="")
         _tell("range.started", changed, by=by)
+        _audit("range.start", changed, by)
     return changed
 
 
@@ -135,6 +140,7 @@ def pause(run: RangeRun | UUID | str, *, reason: str = "", by: str = "") -> Rang
         if changed.status != RunStatus.RUNNING:
             raise _conflict(changed, "only a running run can be paused")
         _pause(changed, reason, by)
+        _audit("range.pause", changed, by, reason)
     return changed
 
 
@@ -156,6 +162,7 @@ def resume(run: RangeRun | UUID | str, *, by: str = "") -> RangeRun:
             raise _conflict(changed, "only a paused run can be resumed")
         _go_on(changed)
         _tell("range.resumed", changed, by=by)
+        _audit("range.resume", changed, by)
     return changed
 
 
@@ -174,13 +181,14 @@ def cancel(run: RangeRun | UUID | str, *, reason: str = "", by: str = "") -> Ran
             finished_at=Now(),
         )
         if changed.job_id is not None:
-            with suppress(Conflict, NotFound):
+            with suppress(Conflict, NotFound), audit.left_out():
                 jobs_lifecycle.cancel(
                     changed.job_id, by=by, reason=reason or "the run was cancelled"
                 )
         if changed.planned:
             nodes_of(changed).release_orphans()
         _tell("range.cancelled", changed, by=by, reason=reason)
+        _audit("range.cancel", changed, by, reason)
     return changed
 
 
@@ -205,6 +213,9 @@ def retune(run: RangeRun | UUID | str, *, concurrency: int, by: str = "") -> Ran
         if changed.status == RunStatus.RUNNING and changed.job_id is not None:
             perform(lambda act: _add_lanes(act, changed), by=by)
         _tell("range.retuned", changed, by=by, before=before, concurrency=concurrency)
+        if before != concurrency:
+            tuned = {"before": {"concurrency": before}, "after": {"concurrency": concurrency}}
+            _audit("range.retune", changed, by, data=tuned)
     return changed
 
 
@@ -220,6 +231,7 @@ def retry_failed(run: RangeRun | UUID | str, *, by: str = "") -> int:
         if changed.status in ENDED:
             _reopen(changed)
         _tell("range.retried", changed, by=by, failures=count)
+        _audit("range.retry_failed", changed, by, changed=count)
     return count
 
 
@@ -245,6 +257,7 @@ def waive(failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFai
         opened = RangeFailure.objects.using(alias).filter(run=run, state=FailureState.OPEN)
         if run.status in (RunStatus.FAILED, RunStatus.PARTIALLY_FAILED) and not opened.exists():
             _reopen(run)
+        _audit("range.waive", run, by, text, data={"failure": id})
     return found
 
 
@@ -472,6 +485,26 @@ def _key_json(axis: Axis[Any], value: Any, name: str) -> str | int | None:
 
 def _conflict(run: RangeRun, why: str) -> Conflict:
     return Conflict(f"run {run.id} is {run.status}: {why}")
+
+
+def _audit(
+    action: str,
+    run: RangeRun,
+    by: str,
+    reason: str = "",
+    *,
+    changed: int = 1,
+    data: Mapping[str, Any] | None = None,
+) -> None:
+    audit.record(
+        action,
+        actor=by,
+        scope=f"range run {run.id} ({run.name})",
+        object_id=str(run.id),
+        changed=changed,
+        reason=reason,
+        data=data,
+    )
 
 
 def _tell(name: str, run: RangeRun, **facts: Any) -> None:

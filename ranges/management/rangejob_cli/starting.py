@@ -30,7 +30,7 @@ class _Create:
         add_create_options(parser)
 
     def run(self, stdout: OutputWrapper, options: dict[str, Any]) -> None:
-        _tell(stdout, job_class(options["name"]).create(**create_options(options)), options)
+        _tell(stdout, job_class(options["name"]).create(**create_options(options), by=BY), options)
 
 
 class _Start:
@@ -61,7 +61,7 @@ def _the_run(options: dict[str, Any]) -> RangeRun:
         if were_given(options):
             raise CommandError("options are given when a run is made, not when it is started")
         return lifecycle.start(run, by=BY)
-    run = job_class(name).create(**create_options(options))
+    run = job_class(name).create(**create_options(options), by=BY)
     return lifecycle.start(run, by=BY)
 
 
