@@ -16,6 +16,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 from jobs.errors import SettingsError
+from jobs.security.addresses import parse_proxies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,17 @@ class Settings:
     event_queue: int = 10_000
     """The most events that wait for Redis in one process; more are dropped and counted."""
 
+    trusted_proxies: str = ""
+    """Proxies whose word about a client's address counts: addresses, networks, `unix`."""
+    max_request_bytes: int = 33_554_432
+    """Largest body of a request."""
+    api_reads_per_minute: int = 6_000
+    """Requests of one user that read, over the API; 0: as many as they like."""
+    api_writes_per_minute: int = 6_000
+    """The same for requests that change one thing."""
+    api_bulk_per_minute: int = 120
+    """The same for requests that make or change many jobs."""
+
 
 MOST_ATTEMPTS = 1_000
 
@@ -102,6 +114,10 @@ _MINIMUM: dict[str, float] = {
     "unknown_type_after": 0,
     "dead_letter_alert": 0,
     "event_queue": 1,
+    "max_request_bytes": 1_024,
+    "api_reads_per_minute": 0,
+    "api_writes_per_minute": 0,
+    "api_bulk_per_minute": 0,
 }
 
 
@@ -167,6 +183,13 @@ def _problems(settings: Settings) -> list[str]:
                 f"COPPICE_{name.upper()}={getattr(settings, name):g} must be at least {needed:g}, "
                 f"as COPPICE_BEAT_SECONDS is {settings.beat_seconds:g}"
             )
+    try:
+        parse_proxies(settings.trusted_proxies)
+    except ValueError as error:
+        problems.append(
+            f"COPPICE_TRUSTED_PROXIES has {str(error)!r}, which must be an address, a network like "
+            "10.0.0.0/8, or unix"
+        )
     return problems
 
 

@@ -1,26 +1,121 @@
-"""Payloads as readers see them: the keys that a handler masks show no value."""
+"""What readers see of that which jobs carry: payloads, metadata, results, errors, log messages.
+
+Everything that leaves the database towards a person or a program passes through a `Reader`:
+
+- who may not read payloads gets nothing of it, and is told what is hidden;
+- who may gets it with the values of the keys that the type's handler masks left out;
+- superusers get it whole.
+
+Errors and messages are text. The worker leaves masked values out of them before it stores or logs
+them (`scrubbed`), so that what is stored is fit for every reader who may see payloads.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from jobs import registry
+from jobs.permissions import VIEW_PAYLOAD
 
 MASKED = "••••••"
 
+WORDS = (
+    "authorization",
+    "cookie",
+    "credential",
+    "password",
+    "passwd",
+    "private",
+    "secret",
+    "token",
+)
+"""Where nobody knows the type: keys with such a word in them are masked, and all that any handler
+masks."""
+SHORTEST_SCRUBBED = 4
+"""Shorter values are everywhere in a text; leaving them out would only make it unreadable."""
 
-def masked(type: str, payload: Any) -> Any:
-    """The payload with the values of `Handler.mask` keys replaced, at any depth.
 
-    A type that this process does not know has no known mask: its payload is shown as it is.
-    """
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How much somebody sees."""
+
+    reads: bool
+    sees_masked: bool = False
+
+    def value(self, type: str, value: Any) -> Any:
+        """A payload, metadata or result; None for who may not read it."""
+        if not self.reads:
+            return None
+        return value if self.sees_masked else masked(type, value)
+
+    def text(self, text: str) -> str | None:
+        """An error, a traceback or a message; None for who may not read it."""
+        return text if self.reads else None
+
+
+COMMAND_LINE = Reader(reads=True)
+"""Who may run commands could read the database too; but terminals are looked at by others."""
+
+
+def reader(user: Any) -> Reader:
+    """What a user may see. Asks for the permission once: keep it for the request."""
+    active = bool(user and user.is_active)
+    return Reader(
+        reads=active and user.has_perm(VIEW_PAYLOAD),
+        sees_masked=active and bool(getattr(user, "is_superuser", False)),
+    )
+
+
+def masked(type: str, value: Any) -> Any:
+    """The value with those of masked keys replaced, at any depth."""
     handler = registry.find(type)
-    return _without(payload, frozenset(handler.mask)) if handler and handler.mask else payload
+    if handler is None:
+        keys = {key.casefold() for each in registry.handlers() for key in each.mask}
+        return _without(value, frozenset(keys), WORDS)
+    if not handler.mask:
+        return value
+    return _without(value, frozenset(key.casefold() for key in handler.mask))
 
 
-def _without(value: Any, keys: frozenset[str]) -> Any:
+def scrubbed(text: str, mask: tuple[str, ...], payload_text: str) -> str:
+    """The text without the values that stand under masked keys in the payload, which is JSON."""
+    if not text or not mask:
+        return text
+    keys = frozenset(key.casefold() for key in mask)
+    found = {str(value) for value in _under(json.loads(payload_text), keys, inside=False)}
+    for value in sorted(found, key=len, reverse=True):
+        if len(value) >= SHORTEST_SCRUBBED:
+            for shape in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
+                text = text.replace(shape, MASKED)
+    return text
+
+
+def _without(value: Any, keys: frozenset[str], words: tuple[str, ...] = ()) -> Any:
     if isinstance(value, dict):
-        return {key: MASKED if key in keys else _without(item, keys) for key, item in value.items()}
+        return {
+            key: MASKED if _is_masked(key, keys, words) else _without(item, keys, words)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
-        return [_without(item, keys) for item in value]
+        return [_without(item, keys, words) for item in value]
     return value
+
+
+def _is_masked(key: str, keys: frozenset[str], words: tuple[str, ...]) -> bool:
+    folded = key.casefold()
+    return folded in keys or any(word in folded for word in words)
+
+
+def _under(value: Any, keys: frozenset[str], *, inside: bool) -> Iterator[Any]:
+    """Every text and number below a masked key."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _under(item, keys, inside=inside or key.casefold() in keys)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _under(item, keys, inside=inside)
+    elif inside and not isinstance(value, bool) and value is not None:
+        yield value

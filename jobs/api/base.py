@@ -1,6 +1,7 @@
-"""What every view has in common: who may ask, in which forms, and how an error is answered.
+"""What every view has in common: who may ask, how much, in which forms, and how errors are answered.
 
-A view names the permission of each of its methods; a method without one is refused to all.
+A view names the permission of each of its methods; a method without one is refused to all, and one
+that it does not have is answered with 405.
 
     class JobsView(CoppiceView):
         needs = {"GET": permissions.VIEW, "POST": permissions.CREATE}
@@ -15,30 +16,37 @@ from typing import Any, ClassVar
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
+from django.http import HttpResponseBase
+from django.utils.functional import cached_property
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import APIException, ParseError
 from rest_framework.generics import GenericAPIView
-from rest_framework.parsers import JSONParser
 from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BrowsableAPIRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.throttling import ScopedRateThrottle
 from rest_framework.views import APIView, exception_handler
 
+from jobs import masking, permissions
 from jobs.api.authentication import TokenAuthentication
+from jobs.api.bounds import BoundedJSONParser, TooLarge, UserRateThrottle
 from jobs.errors import Conflict, InvalidInput, NotFound, TooBroad, TryLater
+from jobs.masking import Reader
+from jobs.security import csp
 
 
 class Permitted(BasePermission):
     """The permission that the view names for the method."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        needed = getattr(view, "needs", {}).get(request.method)
         user = request.user
-        if request.method == "OPTIONS":
-            return bool(user and user.is_authenticated)
-        return bool(needed and user and user.is_authenticated and user.has_perm(needed))
+        if not user or not user.is_authenticated:
+            return False
+        method = request.method or ""
+        if method == "OPTIONS" or not hasattr(view, method.lower()):
+            return True
+        needed = getattr(view, "needs", {}).get("GET" if method == "HEAD" else method)
+        return needed == permissions.SIGNED_IN or bool(needed and user.has_perm(needed))
 
 
 class CoppiceView(GenericAPIView):
@@ -49,9 +57,9 @@ class CoppiceView(GenericAPIView):
 
     authentication_classes: ClassVar = [TokenAuthentication, SessionAuthentication]
     permission_classes: ClassVar = [Permitted]
-    parser_classes: ClassVar = [JSONParser]
+    parser_classes: ClassVar = [BoundedJSONParser]
     renderer_classes: ClassVar = [JSONRenderer, BrowsableAPIRenderer]
-    throttle_classes: ClassVar = [ScopedRateThrottle]
+    throttle_classes: ClassVar = [UserRateThrottle]
     filter_backends: ClassVar[list[Any]] = []
 
     @property
@@ -59,8 +67,22 @@ class CoppiceView(GenericAPIView):
         """The name for logs and audit."""
         return str(self.request.user.get_username())
 
+    @cached_property
+    def reader(self) -> Reader:
+        """What the user may see of payloads, results and errors."""
+        return masking.reader(self.request.user)
+
     def may(self, permission: str) -> bool:
         return bool(self.request.user.has_perm(permission))
+
+    def finalize_response(
+        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response.headers.setdefault("Cache-Control", "no-store")
+        if isinstance(getattr(request, "accepted_renderer", None), BrowsableAPIRenderer):
+            csp.relax(response, csp.BROWSABLE_API)
+        return response
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
         return answer_error
@@ -86,12 +108,6 @@ class Unavailable(APIException):
     status_code = 503
     default_code = "unavailable"
     default_detail = "The database cannot be reached just now; nothing was changed."
-
-
-class TooLarge(APIException):
-    status_code = 413
-    default_code = "too_large"
-    default_detail = "The request is too large."
 
 
 def answer_error(error: Exception, context: dict[str, Any]) -> Response | None:
