@@ -39,7 +39,7 @@ BEAT = """
 UPDATE jobs_worker w SET beats = w.beats + 1, beat_at = now(), state = c.state, pid = c.pid
 FROM unnest(%(ids)s::uuid[], %(states)s::text[], %(pids)s::integer[]) AS c (id, state, pid)
 WHERE w.id = c.id AND w.state IN ('running', 'draining')
-RETURNING w.id::text
+RETURNING w.id::text, w.stop_requested_at IS NOT NULL
 """
 
 # A row that somebody has locked must delay a beat, not stop it.
@@ -57,7 +57,7 @@ class Living:
 
 class Beats:
     def __init__(self, settings: Settings, outages: Outages, *, tell: Callable[[], None]) -> None:
-        """`tell` wakes the main thread: a child was entered, or was found to be declared dead."""
+        """`tell` wakes the main thread: a child was entered, declared dead, or is to be stopped."""
         self.settings = settings
         self.outages = outages
         self.tell = tell
@@ -68,7 +68,10 @@ class Beats:
         """The database answered, but cannot be worked with (no tables, no right)."""
         self.entered: queue.SimpleQueue[Birth] = queue.SimpleQueue()
         self.declared_dead: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.to_be_stopped: queue.SimpleQueue[str] = queue.SimpleQueue()
+        """Children that a person asked to stop; each comes once."""
 
+        self._asked_to_stop: set[str] = set()
         self._births: queue.SimpleQueue[Birth] = queue.SimpleQueue()
         self._unentered: list[Birth] = []
         self._roll: tuple[float, Sequence[Living]] = (0.0, ())
@@ -145,7 +148,11 @@ class Beats:
         missing = {child.worker_id for child in living} - {row[0] for row in rows}
         for worker_id in missing:
             self.declared_dead.put(worker_id)
-        if missing:
+        asked = {row[0] for row in rows if row[1]} - self._asked_to_stop
+        for worker_id in asked:
+            self.to_be_stopped.put(worker_id)
+        self._asked_to_stop |= asked
+        if missing or asked:
             self.tell()
 
     def _enter(self) -> None:

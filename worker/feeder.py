@@ -33,6 +33,7 @@ CANCEL_REQUESTED = """
 SELECT id::text, lease_epoch FROM jobs_job
 WHERE status = 'processing' AND worker_id = %(worker)s::uuid AND cancel_requested_at IS NOT NULL
 """
+PAUSED = "SELECT name FROM jobs_queue WHERE paused"
 HERE = """
 SELECT id::text, lease_epoch FROM jobs_job
 WHERE status = 'processing' AND worker_id = %(worker)s::uuid
@@ -245,6 +246,7 @@ class Feeder:
         if self._lanes.serves_all_queues:
             self._lanes.saw_queues(claim.queues_with_work(self._database))
         self._give_back_surplus()
+        self._give_back_paused()
         self._look_outside()
         rows = self._database.rows(CANCEL_REQUESTED, {"worker": self.worker_id})
         if rows:
@@ -278,6 +280,18 @@ class Feeder:
         self._taken_at_poll = self.stock.taken_total
         if stuck and len(self.stock) and not self.stock.free_slots:
             self._give_back(self.stock.take_back(), "no slot came free")
+
+    def _give_back_paused(self) -> None:
+        """Give back jobs held ahead whose queue somebody has paused since they were claimed."""
+        if not len(self.stock):
+            return
+        paused = {row[0] for row in self._database.rows(PAUSED, {})}
+        if not paused:
+            return
+        with self._claiming:  # so that a drain waits for what is put back
+            held = [] if self._draining else self.stock.take_back()
+            self.stock.put([job for job in held if job.queue not in paused])
+        self._give_back([job for job in held if job.queue in paused], "its queue was paused")
 
     def _look_outside(self) -> None:
         """Tell long handlers, which ask `should_yield`, whether better work waits for their slot."""

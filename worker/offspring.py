@@ -68,6 +68,8 @@ class Offspring:
         """Its end of the report pipe is closed."""
         self.hung_at: float | None = None
         self.killed_for = ""
+        self.abandon_at: float | None = None
+        """Asked to stop by itself: when it must give up what runs."""
         self.kill_at: float | None = None
         self.exit_code: int | None = None
 

@@ -84,6 +84,8 @@ class Supervisor:
         self._is_draining = False
         self._abandon_at: float | None = None
         self._is_abandoned = False
+        self._wanted = options.processes
+        """Child processes; fewer once people have asked some to stop."""
         self._awaited: dict[str, Birth] = {}
         self._born = 0
         self._early_deaths = 0
@@ -170,6 +172,7 @@ class Supervisor:
             if child.look_for_change(now):
                 self._bury(child, now)
         self._heed_the_declared_dead(now)
+        self._stop_those_asked(now)
         self._kill_what_hangs(now)
         self._keep_time(now)
         self._fill_up(now)
@@ -295,6 +298,19 @@ class Supervisor:
                     log.warning("worker.declared_dead", worker_id=worker_id, pid=child.pid)
                     child.renew(kill_at=now + ABANDON_SECONDS + self.settings.grace_seconds)
 
+    def _stop_those_asked(self, now: float) -> None:
+        """Let a child drain that a person asked to stop, and none take its place."""
+        while not self.beats.to_be_stopped.empty():
+            worker_id = self.beats.to_be_stopped.get()
+            for child in self.children:
+                if child.worker_id == worker_id and not child.is_leaving:
+                    log.info("worker.asked_to_stop", worker_id=worker_id, pid=child.pid)
+                    self._wanted -= 1
+                    child.abandon_at = now + self.options.graceful_timeout
+                    child.drain()
+        if self._wanted == 0:
+            self._drain(now, "all its processes were asked to stop")
+
     def _kill_what_hangs(self, now: float) -> None:
         for child in self.children:
             reason = child.hangs(
@@ -311,6 +327,10 @@ class Supervisor:
         if self._abandon_at is not None and now >= self._abandon_at:
             self._abandon(now, "the graceful time-out has passed")
         for child in self.children:
+            if child.abandon_at is not None and now >= child.abandon_at and not child.is_forced:
+                log.warning("worker.abandoning", worker_id=child.worker_id, reason="asked to stop")
+                self.exit_code = self.exit_code or FORCED
+                child.abandon(kill_at=now + ABANDON_SECONDS + self.settings.grace_seconds)
             if child.kill_at is not None and now >= child.kill_at:
                 child.kill("it did not stop in time")
 
@@ -328,7 +348,7 @@ class Supervisor:
             # A child that finds nothing due must not end the burst while jobs are coming back.
             return
         here = sum(not child.is_leaving for child in self.children) + len(self._awaited)
-        for _ in range(self.options.processes - here):
+        for _ in range(self._wanted - here):
             self._born += 1
             birth = Birth(
                 worker_id=str(uuid.uuid4()),

@@ -16,6 +16,7 @@ from jobs.lifecycle.editing import add_dependency, change, change_many, edit_pay
 from jobs.lifecycle.pausing import pause_queue, resume_queue
 from jobs.lifecycle.purging import empty_dead_letters, purge, purge_many
 from jobs.lifecycle.retrying import release, retry, retry_many, run_now, run_now_many
+from jobs.lifecycle.stopping import stop_worker
 
 __all__ = [
     "CancelResult",
@@ -37,4 +38,5 @@ __all__ = [
     "retry_many",
     "run_now",
     "run_now_many",
+    "stop_worker",
 ]

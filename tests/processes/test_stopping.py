@@ -1,0 +1,58 @@
+"""Workers that a person asks to stop, one process at a time."""
+
+from __future__ import annotations
+
+from tests.processes.harness import World
+from tests.processes.running import Tables, eventually, run, runworker, standins
+
+
+def stop(url: str, worker_id: str) -> None:
+    """As a person does."""
+    code = (
+        "import django; django.setup(); from jobs import lifecycle; "
+        f"assert lifecycle.stop_worker({worker_id!r}, by='anna', reason='too hot')"
+    )
+    with run(["-c", code], url) as command:
+        assert command.ended() == 0, command.other_output
+
+
+def states(tables: Tables) -> dict[str, str]:
+    return {str(id): state for id, state in tables.rows("SELECT id, state FROM jobs_worker")}
+
+
+def test_a_process_that_is_asked_to_stop_ends_its_jobs_and_is_not_replaced(world: World) -> None:
+    with runworker(world.url, "--processes", "2", "--concurrency", "1") as worker:
+        worker.wait_for("worker.ready", 2)
+        ids = world.enqueue_all("prove.effect", 2, payload={"seconds": 2})
+        eventually(lambda: world.effect_count() == 2, "both are busy")
+        first, second = states(world)
+
+        stop(world.url, first)
+        eventually(lambda: states(world)[first] == "stopped", "it has stopped")
+        assert states(world) == {first: "stopped", second: "running"}
+        assert world.status(ids[0]) == "completed"
+
+        # The other goes on alone, and with it the worker ends.
+        later = world.enqueue_all("prove.effect", 4)
+        eventually(lambda: all(world.effects(job) for job in later), "the other works")
+        stop(world.url, second)
+        assert worker.ended() == 0
+
+    assert set(states(world).values()) == {"stopped"}
+    assert len(states(world)) == 2
+    world.all_ended()
+    assert world.counts() == {"completed": 6}
+    world.history_is_consistent()
+
+
+def test_what_such_a_process_cannot_end_in_time_is_given_up(project_database: str) -> None:
+    tables = Tables(project_database)
+    with standins(tables.url, "is deaf", "--processes", "2", "--graceful-timeout", "0.5") as worker:
+        worker.wait_for("worker.ready", 2)
+        eventually(lambda: len(states(tables)) == 2, "both are entered")
+        first, second = states(tables)
+        stop(tables.url, first)
+        worker.wait_for("standin.heard", order="abandon")
+        eventually(lambda: states(tables)[first] != "draining", "it has ended")
+        assert states(tables)[second] == "running"
+        assert len(worker.logged("standin.heard", order="abandon")) == 1
