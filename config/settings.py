@@ -9,10 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from django.utils.csp import CSP
+from corsheaders.defaults import default_headers
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded, environment, logging, servers
+from jobs.security import csp
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 given = environment.read()
@@ -23,7 +24,7 @@ ALLOWED_HOSTS = given.allowed_hosts
 
 # The app "channels" stays out: it has a `runworker` command of its own.
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "jobs.console.config.ConsoleConfig",  # django.contrib.admin, with the console as its site
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -45,10 +46,13 @@ if given.demo and find_spec("examples") and find_spec("examples.geonames"):
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "jobs.middleware.ClientAddressMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "jobs.middleware.BrowserRulesMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
     "corsheaders.middleware.CorsMiddleware",
+    "jobs.middleware.RequestSizeMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -155,31 +159,41 @@ DEFAULT_FROM_EMAIL = SERVER_EMAIL = given.default_from_email
 MAILERS = {"default": given.mailer}
 
 
-# Who may come in, and what a page may load
+# Who may come in, and what a page may load: docs/security.md
 
-AUTH_PASSWORD_VALIDATORS = [
+AUTHENTICATION_BACKENDS = ["jobs.security.logins.ThrottledBackend"]
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
         "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
         "CommonPasswordValidator",
         "NumericPasswordValidator",
     )
 ]
+AUTH_PASSWORD_VALIDATORS.append(
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    }
+)
 LOGIN_URL = "admin:login"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 
 CORS_ALLOWED_ORIGINS = given.cors_allowed_origins
+CORS_URLS_REGEX = r"^/api/"
+CORS_ALLOW_CREDENTIALS = False
+CORS_ALLOW_HEADERS = (*default_headers, "idempotency-key", "last-event-id")
 CSRF_TRUSTED_ORIGINS = given.csrf_trusted_origins
+# Else other sites may read the static files.
+WHITENOISE_ALLOW_ALL_ORIGINS = False
+
 X_FRAME_OPTIONS = "DENY"
-SECURE_CSP = {
-    "default-src": [CSP.SELF],
-    "img-src": [CSP.SELF, "data:"],
-    "object-src": [CSP.NONE],
-    "base-uri": [CSP.NONE],
-    "form-action": [CSP.SELF],
-    "frame-ancestors": [CSP.NONE],
-}
+SECURE_CSP = csp.STRICT
 SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+# `RequestSizeMiddleware` bounds every request, not forms only.
+DATA_UPLOAD_MAX_MEMORY_SIZE = None
 if given.https:
     SECURE_SSL_REDIRECT = True
     # Asked by machines inside the network, which do not speak https.
@@ -187,8 +201,10 @@ if given.https:
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
     SECURE_HSTS_PRELOAD = True
-    SESSION_COOKIE_SECURE = True
-    CSRF_COOKIE_SECURE = True
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    # Browsers take a cookie of such a name from this host alone, and over https only.
+    SESSION_COOKIE_NAME = "__Host-sessionid"
+    CSRF_COOKIE_NAME = "__Host-csrftoken"
 if given.trusted_proxy:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 

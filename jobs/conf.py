@@ -76,9 +76,11 @@ class Settings:
     """How many dead letters raise an alert; 0: none."""
     event_queue: int = 10_000
     """The most events that wait for Redis in one process; more are dropped and counted."""
+    environment: str = ""
+    """The tag in the console's header, such as production (red) or staging (amber); empty: none."""
 
     trusted_proxies: str = ""
-    """Proxies whose word about a client's address counts: addresses, networks, `unix`."""
+    """Proxies whose word about a client's address counts: addresses, networks, unix."""
     max_request_bytes: int = 33_554_432
     """Largest body of a request."""
     api_reads_per_minute: int = 6_000

@@ -13,7 +13,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from jobs import permissions
 from jobs.admin.reading import COUNTED, ReadOnlyAdmin, cut, may_read, pretty
+from jobs.console import navigation
+from jobs.console.navigation import Entry
 from jobs.errors import CoppiceError
 from ranges import lifecycle
 from ranges.models import RangeFailure, RangeRun
@@ -27,6 +30,7 @@ SHOWN = ("params", "metadata", "axis", "leaf", "start_options", "verdict")
 
 @admin.register(RangeRun)
 class RangeRunAdmin(ReadOnlyAdmin):
+    nav = Entry(label="Range runs", order=70, icon="ranges", key="r")
     list_display = ("id", "name", "status", "line", "queue", "created_at", "finished_at")
     list_filter = ("status",)
     search_fields = ("name",)
@@ -74,7 +78,7 @@ class RangeRunAdmin(ReadOnlyAdmin):
     # What may be done
 
     def has_control_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("ranges.control_run")
+        return request.user.has_perm(permissions.CONTROL_RUN)
 
     @admin.action(permissions=["control"], description="Pause", location=EVERYWHERE)
     def pause_runs(self, request: HttpRequest, queryset: QuerySet[RangeRun]) -> None:
@@ -91,6 +95,9 @@ class RangeRunAdmin(ReadOnlyAdmin):
     @admin.action(permissions=["control"], description="Retry what failed", location=EVERYWHERE)
     def retry_failed(self, request: HttpRequest, queryset: QuerySet[RangeRun]) -> None:
         _act(request, queryset, lifecycle.retry_failed, "set to retry what failed")
+
+
+navigation.hide("ranges.rangefailure")
 
 
 @admin.register(RangeFailure)

@@ -22,6 +22,7 @@ from django.utils.safestring import SafeString
 from jobs import conf, lifecycle, listing
 from jobs.admin.filters import PRIORITIES, PriorityFilter, QueueFilter, StatusFilter, TypeFilter
 from jobs.admin.reading import COUNTED, ReadOnlyAdmin, cut, may_read, pretty
+from jobs.console.navigation import Entry
 from jobs.database import DjangoDatabase
 from jobs.edges import blocked_by
 from jobs.errors import InvalidInput, TooBroad
@@ -63,6 +64,7 @@ ACTIONS = frozenset(
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
+    nav = Entry(label="Jobs", order=20, icon="jobs", key="j")
     list_display = (
         "type_line",
         "state_shown",

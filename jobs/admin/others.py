@@ -11,12 +11,30 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from jobs.admin.reading import ReadOnlyAdmin, may_read, pretty
+from jobs.console.navigation import Badge, Entry
 from jobs.masking import masked
 from jobs.models import Queue, Schedule, Worker
 
 
+def _stale(sample: dict[str, Any]) -> Badge | None:
+    count = sample.get("workers", {}).get("stale", 0)
+    if not count:
+        return None
+    return Badge(
+        text=f"{count:,} stale", tone="bad", title=f"{count:,} workers show no sign of life"
+    )
+
+
+def _paused(sample: dict[str, Any]) -> Badge | None:
+    count = sample.get("workers", {}).get("paused_queues", 0)
+    if not count:
+        return None
+    return Badge(text=f"{count:,} paused", tone="warn", title=f"{count:,} queues are paused")
+
+
 @admin.register(Schedule)
 class ScheduleAdmin(ReadOnlyAdmin):
+    nav = Entry(label="Schedules", order=60, icon="schedules", key="s")
     list_display = ("name", "type", "queue", "rule", "enabled", "next_slot", "missed_count")
     list_filter = ("enabled",)
     search_fields = ("name",)
@@ -44,6 +62,9 @@ class ScheduleAdmin(ReadOnlyAdmin):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
+    nav = Entry(
+        label="Workers", order=50, icon="workers", key="w", badge=_stale, live="stale_workers"
+    )
     list_display = ("name", "state", "queues_shown", "concurrency", "started_at", "beat_at")
     list_filter = ("state",)
     ordering = ("-started_at",)
@@ -55,5 +76,8 @@ class WorkerAdmin(ReadOnlyAdmin):
 
 @admin.register(Queue)
 class QueueAdmin(ReadOnlyAdmin):
+    nav = Entry(
+        label="Queues", order=40, icon="queues", key="q", badge=_paused, live="paused_queues"
+    )
     list_display = ("name", "paused", "reason", "changed_by", "changed_at")
     ordering = ("name",)

@@ -1,20 +1,19 @@
 """Read-only lists and pages, fast at any size; and who may read what."""
 
-# ruff: noqa: ARG002 - Django hands over more than is needed.
-
 from __future__ import annotations
 
 import json
 import re
 from typing import Any
 
-from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+
+from jobs.console.admins import ConsoleAdmin
 
 COUNTED = 10_000
 """The most that a list counts, pages through, or acts on at once."""
@@ -32,27 +31,10 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         return len(self.object_list.order_by().values_list("pk")[:COUNTED])
 
 
-class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ReadOnlyAdmin(ConsoleAdmin):
     """A list and a page for each row, fast at any size; no adding, changing or deleting."""
 
     paginator = BoundedPaginator
-    show_full_result_count = False
-    list_per_page = 50
-    list_max_show_all = 0
-    sortable_by = ()
-    show_facets = admin.ShowFacets.NEVER  # each would count the table
-
-    class Media:
-        css = {"all": ("jobs/admin.css",)}
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 def may_read(request: HttpRequest) -> bool:

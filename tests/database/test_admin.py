@@ -284,8 +284,8 @@ def test_schedules_workers_and_queues_are_shown() -> None:
     schedule = make_schedule(payload={"note": "the payload"}, last_error=SCRIPT)
     worker = make_worker(name=SCRIPT)
     queue = make_queue(paused=True, reason=SCRIPT)
-    reader = someone("view_schedule", "view_worker", "view_queue")
-    full = someone("view_schedule", "view_payload")
+    reader = someone("view_job")
+    full = someone("view_job", "view_payload")
     for row, name in ((schedule, "schedule"), (worker, "worker"), (queue, "queue")):
         for url in (
             reverse(f"admin:jobs_{name}_changelist"),
@@ -294,5 +294,5 @@ def test_schedules_workers_and_queues_are_shown() -> None:
             text = page(reader, url)
             assert SCRIPT not in text
             assert "the payload" not in text
-        page(someone("view_job"), reverse(f"admin:jobs_{name}_changelist"), 403)
+        page(someone(), reverse(f"admin:jobs_{name}_changelist"), 403)
     assert "the payload" in page(full, reverse("admin:jobs_schedule_change", args=[schedule.pk]))

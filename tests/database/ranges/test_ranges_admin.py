@@ -11,7 +11,8 @@ from django.urls import reverse
 
 from jobs.testing import run_due_jobs
 from ranges.axes import IntRange
-from ranges.declaring import LeafRange, RangeJob
+from ranges.declaring import RangeJob
+from ranges.leaf_range import LeafRange
 from ranges.models import RangeFailure, RangeRun
 from ranges.retrying import RetryPolicy, fixed
 from ranges.sizing import Leaf
@@ -53,7 +54,7 @@ def test_runs_and_failures_are_listed_and_shown_to_who_may_view_them() -> None:
     run = Weighing.start(params={"word": "hush"})
     run_due_jobs(retries=True)
     failure = RangeFailure.objects.get()
-    client = person("view_rangerun", "view_rangefailure")
+    client = person("view_job")
     page = client.get(reverse("admin:ranges_rangerun_changelist")).text
     assert "partially failed, all keys done" in page
     assert client.get(reverse("admin:ranges_rangerun_change", args=[run.id])).status_code == 200
@@ -69,20 +70,20 @@ def test_runs_and_failures_are_listed_and_shown_to_who_may_view_them() -> None:
 def test_payloads_and_errors_are_shown_to_who_may_read_them() -> None:
     run = Weighing.start(params={"word": "hush"})
     run_due_jobs(retries=True)
-    client = person("view_rangerun", "view_rangefailure", "view_payload")
+    client = person("view_job", "view_payload")
     assert "hush" in client.get(reverse("admin:ranges_rangerun_change", args=[run.id])).text
     assert "secret" in client.get(reverse("admin:ranges_rangefailure_changelist")).text
 
 
 def test_nobody_without_the_permission_controls_a_run() -> None:
     run = Weighing.start()
-    act(person("view_rangerun"), "pause_runs", run)
+    act(person("view_job"), "pause_runs", run)
     run.refresh_from_db()
     assert run.status == RunStatus.RUNNING
 
 
 def test_runs_are_paused_resumed_cancelled_and_retried_each_by_itself() -> None:
-    client = person("view_rangerun", "control_run")
+    client = person("view_job", "control_run")
     failed = Weighing.start()
     run_due_jobs(retries=True)
     run = Weighing.start()

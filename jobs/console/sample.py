@@ -1,0 +1,117 @@
+"""The numbers that every page shows, read once a second by one process and shared by the cache.
+
+    @sample.part("runs")
+    def runs() -> dict[str, Any]: ...      # plain JSON values, bounded work
+
+Fifty open pages cost the database as much as one. Without a cache that is shared each process
+reads for itself, as often. A part that fails is missing from the sample, which is then said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from threading import Lock
+from typing import Any
+
+import structlog
+from django.core.cache import cache
+from django.db import DatabaseError
+
+from jobs import conf
+from jobs.database import DjangoDatabase
+from jobs.stats import stats
+
+KEY = "coppice:console:sample"
+READING = "coppice:console:sampling"
+FRESH_SECONDS = 1.0
+OLD_SECONDS = 5.0
+"""A sample older than this is shown as of its time."""
+KEPT_SECONDS = 60
+
+WORKERS = """
+SELECT count(*) FILTER (WHERE w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'),
+    count(*) FILTER (WHERE w.beat_at <= clock_timestamp() - %(dead_after)s * interval '1 second'),
+    coalesce(sum(w.concurrency) FILTER (
+        WHERE w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'), 0),
+    (SELECT count(*) FROM jobs_queue q WHERE q.paused)
+FROM jobs_worker w WHERE w.state IN ('running', 'draining')
+"""
+
+type Part = Callable[[], dict[str, Any]]
+
+_parts: dict[str, Part] = {}
+_log = structlog.get_logger("coppice.console")
+
+
+class _Here:
+    """The last sample that this process knows."""
+
+    value: dict[str, Any] | None = None
+    lock = Lock()
+
+
+def part(name: str) -> Callable[[Part], Part]:
+    def decorate(read: Part) -> Part:
+        _parts[name] = read
+        return read
+
+    return decorate
+
+
+def current() -> dict[str, Any]:
+    """The sample; `at` is when it was read, epoch seconds. At most a second old if all is well."""
+    found = _Here.value
+    if _is_fresh(found):
+        return found
+    found = cache.get(KEY) or found
+    if not _is_fresh(found) and _may_read(found):
+        found = _read()
+        cache.set(KEY, found, KEPT_SECONDS)
+    assert found is not None
+    _Here.value = found
+    return found
+
+
+def forget() -> None:
+    """Read anew at the next look: after an action, and between tests."""
+    _Here.value = None
+    cache.delete_many([KEY, READING])
+
+
+def _is_fresh(found: dict[str, Any] | None) -> Any:
+    return found is not None and 0 <= time.time() - found["at"] < FRESH_SECONDS
+
+
+def _may_read(found: dict[str, Any] | None) -> bool:
+    """One reader at a time; the others take the last sample, as long as there is one."""
+    return found is None or bool(cache.add(READING, 1, timeout=1)) or _is_old(found)
+
+
+def _is_old(found: dict[str, Any]) -> bool:
+    return bool(time.time() - found["at"] > OLD_SECONDS)
+
+
+def _read() -> dict[str, Any]:
+    with _Here.lock:
+        found: dict[str, Any] = {"at": time.time(), "missing": []}
+        for name, read in _parts.items():
+            try:
+                found[name] = read()
+            except DatabaseError:
+                _log.exception("console.sample_failed", part=name)
+                found["missing"].append(name)
+        return found
+
+
+@part("jobs")
+def _jobs() -> dict[str, Any]:
+    return asdict(stats(DjangoDatabase()))
+
+
+@part("workers")
+def _workers() -> dict[str, Any]:
+    dead_after = {"dead_after": conf.get().dead_after_seconds}
+    alive, stale, slots, paused = DjangoDatabase().rows(WORKERS, dead_after)[0]
+    return {"alive": alive, "stale": stale, "slots": int(slots), "paused_queues": paused}

@@ -1,0 +1,69 @@
+"""Numbers, times and states as the console writes them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from jobs.states import State
+
+PRIORITIES = {1: "high", 2: "medium", 3: "low"}
+
+ICONS = {
+    **{state.value: state.value for state in State},
+    "created": "scheduled",
+    "pending": "ready",
+    "processing": "running",
+    "paused": "held",
+    "failed": "dead",
+    "partially_failed": "warning",
+    "succeeded": "completed",
+    "timed_out": "scheduled",
+    "lost": "warning",
+    "snoozed": "scheduled",
+    "waited": "blocked",
+    "handed_back": "retrying",
+    "draining": "cancelling",
+    "stopped": "cancelled",
+    "stale": "warning",
+    "aborted": "cancelled",
+}
+
+NONE = "\N{EN DASH}"
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in at most two units."""
+    if seconds is None:
+        return NONE
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    parts = []
+    for size, unit in _UNITS:
+        amount, whole = divmod(whole, size)
+        if amount or parts:
+            parts.append((amount, unit))
+    return " ".join(f"{amount} {unit}" for amount, unit in parts[:2] if amount)
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """ "5 min ago", "in 2 h": one unit, rounded down. The page's script says it in the same words."""
+    seconds = (now - at).total_seconds()
+    length = abs(seconds)
+    if length < 1:
+        return "now"
+    size, unit = next((size, unit) for size, unit in _UNITS if length >= size)
+    text = f"{int(length // size):,} {unit}"
+    return f"{text} ago" if seconds > 0 else f"in {text}"
+
+
+def count(number: int | None, *, is_least: bool = False) -> str:
+    if number is None:
+        return NONE
+    return f"{number:,}{'+' if is_least else ''}"

@@ -1,0 +1,92 @@
+"""How the console shows things: `{% load console %}`. Everything is escaped, whatever it holds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from jobs.console import words
+
+register = template.Library()
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A picture beside a word; it says nothing by itself."""
+    return format_html(
+        '<svg class="icon icon-{}" aria-hidden="true"><use href="#i-{}"></use></svg>', name, name
+    )
+
+
+@register.simple_tag
+def state(name: Any) -> SafeString:
+    """A job's or run's state: icon, word and colour."""
+    word = str(name)
+    return format_html(
+        '<span class="state state-{}">{}<span>{}</span></span>',
+        word,
+        icon(words.ICONS.get(word, "dot")),
+        word.replace("_", " "),
+    )
+
+
+@register.simple_tag
+def moment(at: datetime | None, empty: str = words.NONE) -> SafeString:
+    """A time as "5 min ago", with the absolute one in the title; the page's script keeps it right."""
+    if at is None:
+        return format_html('<span class="none">{}</span>', empty)
+    local = timezone.localtime(at)
+    return format_html(
+        '<time datetime="{}" title="{}" data-ago>{}</time>',
+        at.isoformat(),
+        local.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        words.ago(at, timezone.now()),
+    )
+
+
+@register.simple_tag
+def instant(at: datetime | None) -> SafeString:
+    """A time as it is, to the millisecond."""
+    if at is None:
+        return format_html('<span class="none">{}</span>', words.NONE)
+    local = timezone.localtime(at)
+    text = f"{local:%Y-%m-%d %H:%M:%S}.{local.microsecond // 1000:03d}"
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', at.isoformat(), local.strftime("%Z"), text
+    )
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """A length of time: "340 ms", "12.4 s", "3 min 20 s"."""
+    return words.duration(seconds)
+
+
+@register.filter
+def count(number: Any, more: Any = False) -> str:
+    """12,345, or "10,000+" when it is a least number."""
+    return words.count(number, is_least=bool(more))
+
+
+@register.filter
+def short(key: Any) -> str:
+    """The end of an id: jobs made at about the same time have the same beginning."""
+    return str(key)[-8:]
+
+
+@register.simple_tag
+def priority(number: int) -> SafeString:
+    word = words.PRIORITIES.get(number, str(number))
+    picture = icon(word) if word != "medium" else ""
+    return format_html('<span class="priority priority-{}">{}{}</span>', word, picture, word)
+
+
+@register.filter
+def attribute(value: Any, name: str) -> Any:
+    """A key of a dictionary whose name is in a variable."""
+    return value.get(name) if hasattr(value, "get") else None
