@@ -76,6 +76,13 @@ class Settings:
     """How many dead letters raise an alert; 0: none."""
     event_queue: int = 10_000
     """The most events that wait for Redis in one process; more are dropped and counted."""
+
+    live_connections: int = 500
+    """The most sockets and event streams of one web process."""
+    live_connections_per_user: int = 20
+    """The same for one user."""
+    live_recheck_seconds: float = 60.0
+    """How often it is asked whether a live connection may go on."""
     environment: str = ""
     """The tag in the console's header, such as production (red) or staging (amber); empty: none."""
 
@@ -116,6 +123,9 @@ _MINIMUM: dict[str, float] = {
     "unknown_type_after": 0,
     "dead_letter_alert": 0,
     "event_queue": 1,
+    "live_connections": 1,
+    "live_connections_per_user": 1,
+    "live_recheck_seconds": 0.1,
     "max_request_bytes": 1_024,
     "api_reads_per_minute": 0,
     "api_writes_per_minute": 0,

@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from django.db import router, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.dispatch import Signal
 from django.utils import timezone
 
 from jobs.errors import InvalidInput
@@ -24,6 +27,9 @@ LENGTH = 40
 SHOWN = 12
 USED_EVERY_SECONDS = 60.0
 """`last_used_at` is written no more often."""
+
+revoked = Signal()
+"""Sent in this process after a token was revoked, with `token`: its primary key."""
 
 _ALPHABET = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
@@ -59,6 +65,9 @@ def find(key: str) -> ApiToken | None:
 def revoke(token: ApiToken) -> bool:
     """Returns whether it was in force before."""
     done = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=Now())
+    if done:
+        tell = partial(revoked.send, ApiToken, token=token.pk)
+        transaction.on_commit(tell, using=router.db_for_write(ApiToken), robust=True)
     return bool(done)
 
 
