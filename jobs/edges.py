@@ -160,11 +160,16 @@ SELECT child_key, id::text FROM jobs_job
 WHERE parent_id = %(parent)s::uuid AND child_key = ANY(%(keys)s::text[])
 """
 
+# Some of the open edges of each; the key of the table begins with the child.
 BLOCKERS = """
-SELECT d.child_id::text, d.parent_id::text, d.kind, p.type, p.status
-FROM jobs_jobdependency d LEFT JOIN jobs_job p ON p.id = d.parent_id
-WHERE d.child_id = ANY(%(ids)s::uuid[]) AND d.state = 'open'
-ORDER BY d.child_id, d.parent_id
+SELECT c.id::text, d.parent_id::text, d.kind, p.type, p.status
+FROM unnest(%(ids)s::uuid[]) AS c (id)
+CROSS JOIN LATERAL (
+    SELECT e.parent_id, e.kind FROM jobs_jobdependency e
+    WHERE e.child_id = c.id AND e.state = 'open' ORDER BY e.parent_id LIMIT %(most)s
+) d
+LEFT JOIN jobs_job p ON p.id = d.parent_id
+ORDER BY c.id, d.parent_id
 """
 
 
@@ -317,10 +322,13 @@ def check_known(database: Database, ids: Sequence[str]) -> None:
         raise InvalidInput(f"no such job: {shown}", field="depends_on")
 
 
-def blocked_by(database: Database, ids: Sequence[str]) -> Mapping[str, list[Blocker]]:
-    """For each blocked job, the jobs it waits for."""
+def blocked_by(
+    database: Database, ids: Sequence[str], *, most: int | None = None
+) -> Mapping[str, list[Blocker]]:
+    """For each blocked job, the jobs it waits for: all, or so many."""
     blockers: dict[str, list[Blocker]] = {}
-    for child, parent, kind, type, status in database.rows(BLOCKERS, {"ids": list(ids)}):
+    wanted = {"ids": list(ids), "most": most}
+    for child, parent, kind, type, status in database.rows(BLOCKERS, wanted):
         blockers.setdefault(child, []).append(
             Blocker(job_id=parent, kind=kind, type=type or "", status=status or "purged")
         )

@@ -1,4 +1,6 @@
-"""A time limit for reading: no page, however it is filtered, may keep the database busy."""
+"""Time limits: no page, however it is filtered, may keep the database busy, and no request waits
+for another one's lock for ever.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import psycopg
 from django.db import DatabaseError
 
 from jobs.database import Database
-from jobs.errors import TooBroad
+from jobs.errors import Conflict, TooBroad
 
 # Statistics may be stale, and then a walk through the whole table looks cheap. What is read here
 # always has an index. The answer tells how things were, and the time by the database's clock.
@@ -44,3 +46,22 @@ def limited(database: Database, *, seconds: float, field: str = "filter") -> Ite
             f"is too broad: it took more than {seconds:g} s; name a status, a type or a queue",
             field=field,
         ) from error
+
+
+LOCK_TIMEOUT = """
+SELECT current_setting('lock_timeout'), set_config('lock_timeout', %(timeout)s, true)
+"""
+
+
+@contextmanager
+def waiting_at_most(database: Database, *, seconds: float, told: str) -> Iterator[None]:
+    """Inside a transaction: a lock that is not had by then is a Conflict that says what is told."""
+    before = database.rows(LOCK_TIMEOUT, {"timeout": f"{round(seconds * 1000)}ms"})[0][0]
+    try:
+        yield
+    except (psycopg.errors.LockNotAvailable, DatabaseError) as error:
+        below = error if isinstance(error, psycopg.Error) else error.__cause__
+        if not isinstance(below, psycopg.errors.LockNotAvailable):
+            raise
+        raise Conflict(told) from error
+    database.rows(LOCK_TIMEOUT, {"timeout": before})

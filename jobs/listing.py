@@ -17,12 +17,13 @@ from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput, TooBroad
 from jobs.filtering import Filters, range_of
 from jobs.limits import limited
-from jobs.matching import matching, of_status
+from jobs.matching import INTERNAL, matching, of_status
 from jobs.models import Job
 from jobs.walking import HEAVY, Sort, SortedPlace, place, queryset, rows, sorted_ids
 
 __all__ = [
     "HEAVY",
+    "INTERNAL",
     "Count",
     "Filters",
     "Page",

@@ -1,0 +1,31 @@
+"""What the API's document says about itself. Pure: the project's settings take it from here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+DESCRIPTION = """\
+Jobs, dead letters, schedules, queues, workers and range runs.
+
+Sign in with `Authorization: Token coppice_...`, or from a browser with a session; then every
+request that changes something carries a CSRF token.
+
+Times are ISO 8601 with an offset; requests may also give Unix milliseconds. Lists come in pages:
+follow `next`. Errors are `{"detail": "..."}`, or `{"<field>": ["..."]}` where a field is wrong.
+"""
+
+SETTINGS: dict[str, Any] = {
+    "TITLE": "Coppice",
+    "DESCRIPTION": DESCRIPTION,
+    "VERSION": "1",
+    "SCHEMA_PATH_PREFIX": "/api/v[0-9]+",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {
+        "JobStatus": "jobs.states.Status",
+        "JobState": "jobs.states.State",
+        "AttemptOutcome": "jobs.states.Outcome",
+        "OnParentFailure": "jobs.states.OnParentFailure",
+    },
+}

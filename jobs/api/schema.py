@@ -1,0 +1,110 @@
+"""The API's document: what every operation has in common. `document.py` has its title page.
+
+A view needs nothing of its own here: permissions, errors and names follow from it. What it answers
+is said with `extend_schema` at the method.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
+
+IDEMPOTENCY_KEY = OpenApiParameter(
+    name="Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    type={"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[!-~]+$"},
+    description=(
+        "Makes it safe to send the request again: for 24 hours the same key is answered with the "
+        "same answer, and nothing is done twice. The same key with another request is refused (409)."
+    ),
+)
+REASON = OpenApiParameter(
+    name="reason",
+    location=OpenApiParameter.QUERY,
+    type={"type": "string", "maxLength": 1000},
+    description="Why, for the log and the audit.",
+)
+
+REFUSED = OpenApiResponse(
+    response={
+        "type": "object",
+        "description": "`detail` for the whole request, else messages by the name of the field.",
+        "additionalProperties": {},
+    },
+    description="Something in the request is wrong; nothing was changed.",
+)
+
+
+class ErrorSerializer(serializers.Serializer[Any]):
+    """Why a request was not answered."""
+
+    detail = serializers.CharField()
+
+
+SAID = {
+    401: "Nobody has signed in, or the token is unknown, expired or revoked.",
+    403: "The permission is missing, or the CSRF token.",
+    404: "There is no such thing.",
+    406: "No form that `Accept` names can be given.",
+    409: "It is not in a state in which this can be done, or the `Idempotency-Key` was used for "
+    "another request; nothing was changed.",
+    413: "The body is too large.",
+    415: "The body must be JSON.",
+    429: "Too many requests; `Retry-After` says for how long to wait.",
+    503: "The database cannot be reached just now.",
+}
+EVERYWHERE = (401, 403, 406, 429, 503)
+
+
+class CoppiceSchema(AutoSchema):
+    def get_operation_id(self) -> str:
+        """Unique also where one path goes on where another ends: jobs_get, jobs_one_get."""
+        path = re.sub(self.path_prefix, "", self.path, flags=re.IGNORECASE)
+        words = re.sub(r"\{[^}]*\}", "one", path).replace("-", "_").strip("/").split("/")
+        return "_".join([*words, self.method.lower()])
+
+    def get_description(self) -> str:
+        text = super().get_description() or ""
+        needed = getattr(self.view, "needs", {}).get(self.method)
+        return f"{text}\n\nNeeds the permission `{needed}`.".strip() if needed else text
+
+    def get_override_parameters(self) -> list[Any]:
+        return [IDEMPOTENCY_KEY] if self.method == "POST" else []
+
+    def _get_response_bodies(self, direction: Any = "response") -> Any:
+        found = super()._get_response_bodies(direction)
+        found.setdefault("400", self._get_response_for_code(REFUSED, "400", direction=direction))
+        for code in self._codes():
+            error = OpenApiResponse(response=ErrorSerializer, description=SAID[code])
+            text = str(code)
+            found.setdefault(text, self._get_response_for_code(error, text, direction=direction))
+        return dict(sorted(found.items()))
+
+    def _codes(self) -> list[int]:
+        codes = [*EVERYWHERE]
+        if "{" in self.path:
+            codes.append(404)
+        if self.method not in SAFE_METHODS:
+            codes.append(409)
+        if self.method in {"POST", "PUT", "PATCH"}:
+            codes += [413, 415]
+        return codes
+
+
+class TokenExtension(OpenApiAuthenticationExtension):
+    target_class = "jobs.api.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:  # noqa: ARG002
+        return {
+            "type": "apiKey",
+            "in": "header",
+            "name": "Authorization",
+            "description": "`Token coppice_...`, a key that an administrator makes.",
+        }
