@@ -31,7 +31,7 @@ calls a lifecycle function inside `with self.told("paused"):` and ends with `ret
 
 A page of a model: a subclass of `admins.ConsoleAdmin`, registered with `@admin.register(Model)`;
 `nav = navigation.Entry(...)` puts its list into the navigation. Lists that may be long are
-subclasses of `admins.KeysetAdmin`: no COUNT, no OFFSET.
+subclasses of `lists.KeysetAdmin`: no COUNT, no OFFSET.
 
 Other places to plug in:
 
