@@ -35,6 +35,7 @@ INSERT = """
 INSERT INTO jobs_auditentry (at, actor, address, action, scope, object_id, changed, reason, data)
 VALUES (clock_timestamp(), %(actor)s, %(address)s, %(action)s, %(scope)s, %(object_id)s,
     %(changed)s, %(reason)s, %(data)s::jsonb)
+RETURNING id
 """
 
 # The id is taken from the sequence before: that is not undone by a rollback, so each transaction of
@@ -47,6 +48,7 @@ VALUES (%(id)s, clock_timestamp(), %(actor)s, %(address)s, %(action)s, %(scope)s
     %(changed)s, %(reason)s, %(data)s::jsonb)
 ON CONFLICT (id) DO UPDATE SET changed = e.changed + excluded.changed
 """
+GROW = "UPDATE jobs_auditentry SET changed = changed + %(changed)s WHERE id = %(id)s"
 
 
 @dataclass
@@ -71,11 +73,11 @@ def record(
     changed: int = 0,
     reason: str = "",
     data: Mapping[str, Any] | None = None,
-) -> None:
-    """Write an entry in the caller's transaction; nothing without an actor."""
+) -> int | None:
+    """Write an entry in the caller's transaction and return its id; nothing without an actor."""
     whole = _whole.get()
     if not actor or (whole is not None and whole.is_silent):
-        return
+        return None
     database = DjangoDatabase()
     row = {
         "actor": clean(actor, ACTOR_LENGTH),
@@ -88,14 +90,20 @@ def record(
         "data": json.dumps(data or {}, default=_plain),
     }
     if whole is None:
-        database.run(INSERT, row)
-        return
+        return int(database.rows(INSERT, row)[0][0])
     row["action"] = whole.action or action
     row["scope"] = clean(whole.scope, SCOPE_LENGTH) or row["scope"]
     key = (str(row["action"]), str(row["actor"]))
     if key not in whole.ids:
         whole.ids[key] = int(database.rows(NEXT_ID, {})[0][0])
     database.run(ADD, {**row, "id": whole.ids[key]})
+    return whole.ids[key]
+
+
+def grow(entry_id: int | None, changed: int) -> None:
+    """Add to the count of an entry whose action goes on in the background."""
+    if entry_id is not None and changed:
+        DjangoDatabase().run(GROW, {"id": entry_id, "changed": changed})
 
 
 @contextmanager

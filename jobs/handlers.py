@@ -1,4 +1,4 @@
-"""Handlers that every installation has: `send_email`.
+"""Handlers that every installation has: `send_email`, and what works on bulk operations.
 
 Errors and logs say what the mail server answered by its code. They name no address and no text,
 since a server's own words often quote both.
@@ -18,6 +18,7 @@ from django.core.validators import validate_email
 from rest_framework import serializers
 
 from jobs.answers import Discard
+from jobs.bulk import handler as _bulk  # noqa: F401  registers itself
 from jobs.context import Context
 from jobs.registry import handler
 

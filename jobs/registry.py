@@ -18,6 +18,9 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}\Z")
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,59}\Z")
 
 
+OWN_QUEUE = "coppice"
+"""The queue of what Coppice does for itself. Every worker serves it, whatever `--queues` says."""
+
 type Errors = tuple[type[BaseException], ...]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from jobs import edges, retention, rollups
+from jobs import bulk, edges, retention, rollups
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.insertion import wake
@@ -63,6 +63,7 @@ class Leader:
         return [
             Duty(name="orphans", every=1.0, step=self.rescue_orphans),
             Duty(name="settling", every=5.0, step=self.settle),
+            Duty(name="bulk operations", every=5.0, step=self.mend_bulk_operations),
             Duty(name="unknown types", every=5.0, step=unknown.step),
             Duty(name="dead letters", every=10.0, step=dead.step),
             Duty(name="overdue schedules", every=30.0, step=overdue.step),
@@ -131,6 +132,10 @@ class Leader:
         tell_released(released)
         wake(self.database, queues_to_wake(released))
         return len(released) >= SETTLE_AT_ONCE
+
+    def mend_bulk_operations(self) -> bool:
+        bulk.mend(self.database)
+        return False
 
     def fold(self) -> bool:
         return rollups.fold(self.database) >= rollups.BATCH

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.registry import QUEUE_NAME
+from jobs.registry import OWN_QUEUE, QUEUE_NAME
 
 SCHEDULERS = ("heap", "skiplist")
 MOST_THREADS = 1_000
@@ -86,7 +86,7 @@ def _queues(text: str) -> tuple[str, ...]:
             raise argparse.ArgumentTypeError(
                 f"{name!r} is no queue name: 1 to 60 letters, digits or _.:-"
             )
-    return names
+    return names if OWN_QUEUE in names else (*names, OWN_QUEUE)
 
 
 def _whole(least: int, most: int) -> Any:

@@ -56,6 +56,9 @@ class BulkOperation(models.Model):
     reason = models.TextField(blank=True, default="")
     created_by = models.CharField(max_length=150)
     address = models.CharField(max_length=45, blank=True, default="")
+    audit_id = models.BigIntegerField(
+        null=True, blank=True, help_text="The audit entry, whose count grows with each batch."
+    )
     status = models.CharField(
         max_length=10,
         choices=[
@@ -70,9 +73,12 @@ class BulkOperation(models.Model):
     changed = models.BigIntegerField(default=0)
     skipped = models.BigIntegerField(default=0)
     skipped_reasons = models.JSONField(default=dict, help_text="Reason to count.")
+    failed = models.BigIntegerField(default=0, help_text="Jobs that the database would not change.")
+    failures = models.JSONField(default=list, help_text="The first of them, with their errors.")
     error = models.TextField(blank=True, default="")
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True, blank=True)
+    worked_seconds = models.FloatField(default=0, help_text="Without pauses and waiting.")
     updated_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True, blank=True)
 

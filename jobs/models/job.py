@@ -184,7 +184,8 @@ class Job(models.Model):
             ),
             models.Index(
                 name="job_dead_group",
-                fields=["type", "error_fingerprint"],
+                fields=["type", "error_fingerprint", "failed_at", "id"],
+                include=["queue"],
                 condition=Q(status=Status.FAILED),
             ),
         ]
