@@ -19,6 +19,7 @@ from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.insertion import wake
 from jobs.rescue import find_orphans, rescue_orphans
+from jobs.security import tries
 from jobs.telling import queues_to_wake, tell_released
 from worker.alerts import DeadLetters, OverdueSchedules, UnknownTypes
 from worker.observation import OrphanWatch
@@ -147,4 +148,5 @@ class Leader:
     def prune(self) -> bool:
         retention.prune_workers(self.database, self.settings)
         retention.prune_rollups(self.database, self.settings)
+        tries.prune(self.database)
         return False

@@ -7,5 +7,6 @@ those with `view_payload`; the keys that a handler masks stay masked, except for
 from jobs.admin import navigation  # noqa: F401  its entries register themselves
 from jobs.admin.job import JobAdmin
 from jobs.admin.others import QueueAdmin, ScheduleAdmin, WorkerAdmin
+from jobs.admin.tokens import ApiTokenAdmin
 
-__all__ = ["JobAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]
+__all__ = ["ApiTokenAdmin", "JobAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]

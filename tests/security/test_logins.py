@@ -19,7 +19,7 @@ from django.urls import reverse
 
 from jobs.database import DjangoDatabase
 from jobs.models import LoginFailure
-from jobs.security import logins
+from jobs.security import tries
 
 RIGHT = "correct horse battery"
 
@@ -54,7 +54,7 @@ def left_to_wait(name: str) -> float:
         cursor.execute(
             "SELECT extract(epoch FROM blocked_until - clock_timestamp())::float8"
             " FROM jobs_loginfailure WHERE key = %s",
-            [logins.keys_of(name, "")[-1]],
+            [tries.keys_of(name, "")[-1]],
         )
         return float(cursor.fetchone()[0])
 
@@ -77,32 +77,32 @@ def watch_passwords(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 class TestName:
     def test_after_some_failures_even_the_right_password_has_to_wait(self, anna: User) -> None:
-        fail(logins.FREE_OF_NAME + 1)
+        fail(tries.FREE_OF_NAME + 1)
         assert not sign_in("anna", RIGHT)[0]
         wait(3)
         assert sign_in("anna", RIGHT)[0]
 
     def test_each_failure_doubles_the_wait_up_to_a_bound(self, anna: User) -> None:
-        fail(logins.FREE_OF_NAME)
+        fail(tries.FREE_OF_NAME)
         waits = []
         for _ in range(12):
             wait(1_000)
             fail(1, address="")
             waits.append(left_to_wait("anna"))
         assert [round(seconds) for seconds in waits[:4]] == [2, 4, 8, 16]
-        assert max(waits) <= logins.LONGEST_SECONDS
-        assert round(waits[-1]) == logins.LONGEST_SECONDS
+        assert max(waits) <= tries.LONGEST_SECONDS
+        assert round(waits[-1]) == tries.LONGEST_SECONDS
 
     def test_trying_while_blocked_makes_nobody_wait_longer(self, anna: User) -> None:
-        fail(logins.FREE_OF_NAME + 1)
+        fail(tries.FREE_OF_NAME + 1)
         before = left_to_wait("anna")
         fail(10, address="")
         assert left_to_wait("anna") <= before
 
     def test_a_right_password_forgets_the_failures(self, anna: User) -> None:
-        fail(logins.FREE_OF_NAME)
+        fail(tries.FREE_OF_NAME)
         assert sign_in("anna", RIGHT)[0]
-        fail(logins.FREE_OF_NAME)
+        fail(tries.FREE_OF_NAME)
         assert sign_in("anna", RIGHT)[0]
 
     def test_a_name_spelled_otherwise_is_the_same_name(self, anna: User) -> None:
@@ -111,25 +111,25 @@ class TestName:
         assert not sign_in("anna", RIGHT, "")[0]
 
     def test_another_name_is_not_blocked_by_it(self, anna: User) -> None:
-        fail(logins.FREE_OF_NAME + 1, name="somebody else")
+        fail(tries.FREE_OF_NAME + 1, name="somebody else")
         assert sign_in("anna", RIGHT)[0]
 
 
 class TestAddress:
     def test_one_address_cannot_try_many_names(self, anna: User) -> None:
-        for number in range(logins.FREE_OF_ADDRESS + 1):
+        for number in range(tries.FREE_OF_ADDRESS + 1):
             fail(1, name=f"name{number}")
         assert not sign_in("anna", RIGHT)[0]
         assert sign_in("anna", RIGHT, "198.51.100.2")[0]
 
     def test_a_customer_of_a_provider_is_one_address(self, anna: User) -> None:
-        for number in range(logins.FREE_OF_ADDRESS + 1):
+        for number in range(tries.FREE_OF_ADDRESS + 1):
             fail(1, name=f"name{number}", address=f"2001:db8:1:2::{number:x}")
         assert not sign_in("anna", RIGHT, "2001:db8:1:2:ffff::1")[0]
         assert sign_in("anna", RIGHT, "2001:db8:1:3::1")[0]
 
     def test_a_password_of_ones_own_gives_no_free_tries_for_others(self, anna: User) -> None:
-        for number in range(logins.FREE_OF_ADDRESS):
+        for number in range(tries.FREE_OF_ADDRESS):
             fail(1, name=f"name{number}")
             assert sign_in("anna", RIGHT)[0]
         fail(1, name="one more")
@@ -142,7 +142,7 @@ class TestAddress:
             data = {"username": "anna", "password": password}
             return client.post(reverse("admin:login"), data).status_code
 
-        for number in range(logins.FREE_OF_ADDRESS + 1):
+        for number in range(tries.FREE_OF_ADDRESS + 1):
             fail(1, name=f"name{number}", address="198.51.100.9")
         assert through("1.1.1.1, 198.51.100.9", RIGHT) == 200
         assert through("198.51.100.9, 1.1.1.1", RIGHT) == 302
@@ -154,9 +154,9 @@ class TestSecrecy:
         User.objects.create_user("plain", password=RIGHT)
         said = {sign_in(name, RIGHT)[1] for name in ("nobody", "gone", "plain")}
         said.add(sign_in("anna", "wrong")[1])
-        fail(logins.FREE_OF_NAME)
+        fail(tries.FREE_OF_NAME)
         said.add(sign_in("anna", RIGHT)[1])
-        fail(logins.FREE_OF_NAME + 1, name="nobody", address="")
+        fail(tries.FREE_OF_NAME + 1, name="nobody", address="")
         said.add(sign_in("nobody", RIGHT, "")[1])
         assert len(said) == 1
 
@@ -164,15 +164,15 @@ class TestSecrecy:
         self, anna: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         looked = watch_passwords(monkeypatch)
-        fail(logins.FREE_OF_NAME + 5)
-        assert len(looked) == logins.FREE_OF_NAME + 1
+        fail(tries.FREE_OF_NAME + 5)
+        assert len(looked) == tries.FREE_OF_NAME + 1
 
     def test_neither_names_nor_passwords_are_stored_or_logged(
         self, anna: User, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
     ) -> None:
         caplog.set_level("DEBUG")
         typed = "hunter2 typed as a name"
-        fail(logins.FREE_OF_NAME + 2, name=typed)
+        fail(tries.FREE_OF_NAME + 2, name=typed)
         stored = str(list(LoginFailure.objects.values_list()))
         logged = caplog.text + "".join(capfd.readouterr())
         assert "login.failed" in logged
@@ -186,7 +186,7 @@ class TestSecrecy:
 @pytest.mark.django_db(transaction=True)
 def test_tries_at_the_same_moment_are_as_many_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = watch_passwords(monkeypatch)
-    meet = threading.Barrier(logins.FREE_OF_NAME + 5)
+    meet = threading.Barrier(tries.FREE_OF_NAME + 5)
 
     def guess() -> None:
         meet.wait(timeout=30)
@@ -200,40 +200,40 @@ def test_tries_at_the_same_moment_are_as_many_tries(monkeypatch: pytest.MonkeyPa
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(looked) == logins.FREE_OF_NAME + 1
+    assert len(looked) == tries.FREE_OF_NAME + 1
 
 
 def test_async_callers_are_throttled_too(anna: User) -> None:
     """Django's own backend has an async twin, which must not be a way around."""
     found = async_to_sync(aauthenticate)(HttpRequest(), username="anna", password=RIGHT)
     assert found == anna
-    for _ in range(logins.FREE_OF_NAME + 1):
+    for _ in range(tries.FREE_OF_NAME + 1):
         async_to_sync(aauthenticate)(HttpRequest(), username="anna", password="wrong")
     assert async_to_sync(aauthenticate)(HttpRequest(), username="anna", password=RIGHT) is None
 
 
 class TestTidying:
     def test_failures_of_another_day_are_forgotten(self, anna: User) -> None:
-        fail(logins.FREE_OF_NAME + 1)
-        wait(logins.FORGOTTEN_AFTER_SECONDS + 10)
-        fail(logins.FREE_OF_NAME)
+        fail(tries.FREE_OF_NAME + 1)
+        wait(tries.FORGOTTEN_AFTER_SECONDS + 10)
+        fail(tries.FREE_OF_NAME)
         assert sign_in("anna", RIGHT)[0]
 
     def test_the_leader_deletes_what_no_longer_counts(self, anna: User) -> None:
         fail(1)
-        assert logins.prune(DjangoDatabase()) == 0
-        wait(logins.FORGOTTEN_AFTER_SECONDS + 10)
+        assert tries.prune(DjangoDatabase()) == 0
+        wait(tries.FORGOTTEN_AFTER_SECONDS + 10)
         fail(1, name="new", address="")
-        assert logins.prune(DjangoDatabase()) == 2
+        assert tries.prune(DjangoDatabase()) == 2
         assert LoginFailure.objects.count() == 1
 
     def test_an_operator_can_let_somebody_in_at_once(
         self, anna: User, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        fail(logins.FREE_OF_NAME + 1)
+        fail(tries.FREE_OF_NAME + 1)
         call_command("unblock_login", "anna")
         assert sign_in("anna", RIGHT)[0]
-        for number in range(logins.FREE_OF_ADDRESS + 1):
+        for number in range(tries.FREE_OF_ADDRESS + 1):
             fail(1, name=f"name{number}")
         call_command("unblock_login", "198.51.100.1")
         assert sign_in("anna", RIGHT)[0]

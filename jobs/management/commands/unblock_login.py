@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from jobs.management.arguments import refusals, shown
-from jobs.security import logins
+from jobs.security import tries
 
 
 class Command(BaseCommand):
@@ -22,11 +22,11 @@ class Command(BaseCommand):
             raise CommandError("name somebody, or give --all")
         with refusals():
             if options["all"]:
-                self.stdout.write(f"Forgot the failures of {logins.release_all():,}.")
+                self.stdout.write(f"Forgot the failures of {tries.release_all():,}.")
                 return
             unknown = []
             for who in options["who"]:
-                if logins.release(who):
+                if tries.release(who):
                     self.stdout.write(f"{shown(who)} may try again at once.")
                 else:
                     unknown.append(who)
