@@ -12,8 +12,10 @@ def dead(sample: dict[str, Any]) -> Badge | None:
     count = found.get("dlq", 0)
     if not count:
         return None
-    about = "≈" if "dlq" in found["estimated"] else ""
-    return Badge(text=f"{about}{count:,}", tone="bad", title=f"{about}{count:,} dead letters")
+    about = "about " if "dlq" in found["estimated"] else ""
+    return Badge(
+        text=f"{'≈' if about else ''}{count:,}", tone="bad", title=f"{about}{count:,} dead letters"
+    )
 
 
 add(Entry(label="Overview", order=10, url="admin:index", icon="overview", key="o"))
@@ -27,6 +29,7 @@ add(
         key="d",
         badge=dead,
         live="dead",
+        tone="bad",
     )
 )
 add(

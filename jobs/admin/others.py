@@ -12,12 +12,13 @@ from django.utils.safestring import SafeString
 
 from jobs.admin.reading import ReadOnlyAdmin, may_read, pretty
 from jobs.console.navigation import Badge, Entry
+from jobs.console.sample import paused_queues, stale_workers
 from jobs.masking import masked
 from jobs.models import Queue, Schedule, Worker
 
 
 def _stale(sample: dict[str, Any]) -> Badge | None:
-    count = sample.get("workers", {}).get("stale", 0)
+    count = stale_workers(sample)
     if not count:
         return None
     return Badge(
@@ -26,7 +27,7 @@ def _stale(sample: dict[str, Any]) -> Badge | None:
 
 
 def _paused(sample: dict[str, Any]) -> Badge | None:
-    count = sample.get("workers", {}).get("paused_queues", 0)
+    count = paused_queues(sample)
     if not count:
         return None
     return Badge(text=f"{count:,} paused", tone="warn", title=f"{count:,} queues are paused")
@@ -63,7 +64,13 @@ class ScheduleAdmin(ReadOnlyAdmin):
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
     nav = Entry(
-        label="Workers", order=50, icon="workers", key="w", badge=_stale, live="stale_workers"
+        label="Workers",
+        order=50,
+        icon="workers",
+        key="w",
+        badge=_stale,
+        live="stale_workers",
+        tone="bad",
     )
     list_display = ("name", "state", "queues_shown", "concurrency", "started_at", "beat_at")
     list_filter = ("state",)
@@ -77,7 +84,13 @@ class WorkerAdmin(ReadOnlyAdmin):
 @admin.register(Queue)
 class QueueAdmin(ReadOnlyAdmin):
     nav = Entry(
-        label="Queues", order=40, icon="queues", key="q", badge=_paused, live="paused_queues"
+        label="Queues",
+        order=40,
+        icon="queues",
+        key="q",
+        badge=_paused,
+        live="paused_queues",
+        tone="warn",
     )
     list_display = ("name", "paused", "reason", "changed_by", "changed_at")
     ordering = ("name",)

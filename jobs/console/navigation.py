@@ -44,6 +44,8 @@ class Entry:
     """From the sample (sample.py); None: no badge."""
     live: str = ""
     """The name by which the script of the page knows the badge."""
+    tone: Tone = ""
+    """The colour of a badge that the script writes."""
     models: tuple[str, ...] = ()
     """The models ("app.name") that this entry stands for: they are not listed under Site."""
 

@@ -9,9 +9,9 @@ reads for itself, as often. A part that fails is missing from the sample, which 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from threading import Lock
 from typing import Any
 
@@ -20,8 +20,8 @@ from django.core.cache import cache
 from django.db import DatabaseError
 
 from jobs import conf
-from jobs.database import DjangoDatabase
-from jobs.stats import stats
+from jobs.live import positions, stream
+from jobs.live.sample import newest
 
 KEY = "coppice:console:sample"
 READING = "coppice:console:sampling"
@@ -29,15 +29,6 @@ FRESH_SECONDS = 1.0
 OLD_SECONDS = 5.0
 """A sample older than this is shown as of its time."""
 KEPT_SECONDS = 60
-
-WORKERS = """
-SELECT count(*) FILTER (WHERE w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'),
-    count(*) FILTER (WHERE w.beat_at <= clock_timestamp() - %(dead_after)s * interval '1 second'),
-    coalesce(sum(w.concurrency) FILTER (
-        WHERE w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'), 0),
-    (SELECT count(*) FROM jobs_queue q WHERE q.paused)
-FROM jobs_worker w WHERE w.state IN ('running', 'draining')
-"""
 
 type Part = Callable[[], dict[str, Any]]
 
@@ -107,11 +98,28 @@ def _read() -> dict[str, Any]:
 
 @part("jobs")
 def _jobs() -> dict[str, Any]:
-    return asdict(stats(DjangoDatabase()))
+    """What the live feed counts: pages and frames show the same numbers."""
+    found: dict[str, Any] = json.loads(newest() or "{}")
+    return found
 
 
-@part("workers")
-def _workers() -> dict[str, Any]:
-    dead_after = {"dead_after": conf.get().dead_after_seconds}
-    alive, stale, slots, paused = DjangoDatabase().rows(WORKERS, dead_after)[0]
-    return {"alive": alive, "stale": stale, "slots": int(slots), "paused_queues": paused}
+@part("feed")
+def _feed() -> dict[str, Any]:
+    """Where the live feed stood: a page goes on from there, and nothing falls in between."""
+    if not stream.is_configured():
+        return {"seq": ""}
+    try:
+        return {"seq": positions.write(stream.end(stream.client()))}
+    except stream.AWAY:
+        return {"seq": ""}
+
+
+def stale_workers(sample: dict[str, Any]) -> int:
+    """How many workers say that they work and show no sign of life."""
+    found = sample.get("jobs", {})
+    limit = conf.get().dead_after_seconds
+    return sum(found["at"] - worker["beat_at"] > limit for worker in found.get("workers", []))
+
+
+def paused_queues(sample: dict[str, Any]) -> int:
+    return sum(queue["paused"] for queue in sample.get("jobs", {}).get("queues", []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.contrib.admin import AdminSite
@@ -19,14 +20,27 @@ CAREFUL = ("staging", "stage", "preprod", "pre-production", "uat", "qa")
 def shell(request: HttpRequest, site: AdminSite) -> dict[str, Any]:
     """For somebody who is signed in. Entries that this site has no page for are left out."""
     may_view = request.user.has_perm(permissions.VIEW)
-    now = sample.current() if may_view else {}
+    now = look(request)
     return {
         "menu": navigation.menu(request, site, now),
         "may_view": may_view,
         "sample": now,
         "environment": environment(),
+        "now": f"{time.time():.3f}",
+        "live": _live(request, site) if may_view else {},
         "search": _address(site, "jobs_job_changelist") if may_view else "",
     }
+
+
+def look(request: HttpRequest) -> dict[str, Any]:
+    """The sample for this request, taken before anything else is read: the page's script goes on
+    from where the live feed stood then, and sees what happens while the page is being made.
+    """
+    found: dict[str, Any] | None = getattr(request, "coppice_sample", None)
+    if found is None:
+        found = sample.current() if request.user.has_perm(permissions.VIEW) else {}
+        request.coppice_sample = found  # type: ignore[attr-defined]
+    return found
 
 
 def environment() -> dict[str, str]:
@@ -38,6 +52,20 @@ def environment() -> dict[str, str]:
     word = name.lower()
     tone = "bad" if word in LOUD else "warn" if word in CAREFUL else "info"
     return {"name": name, "tone": tone}
+
+
+def _live(request: HttpRequest, site: AdminSite) -> dict[str, Any]:
+    """Where the page's script gets what is new."""
+    try:
+        poll = reverse("coppice-live")
+    except NoReverseMatch:  # the API is not mounted
+        poll = ""
+    return {
+        "socket": f"{request.META.get('SCRIPT_NAME', '')}/ws/console/",
+        "poll": poll,
+        "badges": _address(site, "badges"),
+        "dead_after": conf.get().dead_after_seconds,
+    }
 
 
 def _address(site: AdminSite, name: str) -> str:

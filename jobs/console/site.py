@@ -15,9 +15,9 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 
 from jobs import permissions
-from jobs.console import pages, panels
+from jobs.console import badges, pages, panels  # noqa: F401  badges is a page
 from jobs.console.engine import dressed, rendered
-from jobs.console.shell import environment, shell
+from jobs.console.shell import environment, look, shell
 
 
 class ConsoleSite(AdminSite):
@@ -57,6 +57,7 @@ class ConsoleSite(AdminSite):
         def inside(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             request.current_app = self.name  # type: ignore[attr-defined]
             try:
+                look(request)
                 return dressed(view(request, *args, **kwargs))
             except Http404:
                 return self.problem(request, status=404)
