@@ -7,11 +7,10 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django_application = get_asgi_application()
 
-from channels.routing import ProtocolTypeRouter
-
 from config import embedded, environment
+from jobs.live.routing import application_with
 
 given = environment.read()
 embedded.start_here(postgres=not given.database_url, valkey=not given.redis_url)
 
-application = ProtocolTypeRouter({"http": django_application})
+application = application_with(django_application)

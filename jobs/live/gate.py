@@ -17,7 +17,7 @@ from django.contrib.auth import get_user
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
-from django.http.request import is_same_domain
+from django.utils.http import is_same_domain
 from rest_framework.exceptions import AuthenticationFailed
 
 from jobs import permissions
@@ -104,7 +104,7 @@ class _Seen(dict[str, Any]):
 
 def _user_of(key: str) -> Any:
     store = import_module(settings.SESSION_ENGINE).SessionStore(key)
-    request = HttpRequest()
+    request: Any = HttpRequest()
     request.session = _Seen(store.load())
     return get_user(request)
 
@@ -142,5 +142,5 @@ def _is_trusted(scheme: str, netloc: str, trusted: str) -> bool:
     if wanted.scheme != scheme:
         return False
     if wanted.netloc.startswith("*"):
-        return is_same_domain(netloc, wanted.netloc.lstrip("*").lower())
+        return bool(is_same_domain(netloc, wanted.netloc.lstrip("*").lower()))
     return netloc == wanted.netloc.lower()

@@ -137,7 +137,9 @@ NARROW = {
     "bulk": Kind(names=_all_of("bulk."), key="id"),
 }
 _BY_FACT = tuple(
-    (name, kind.key) for name, kind in NARROW.items() if kind.key not in ("job_id", "queue")
+    (name, kind.key)
+    for name, kind in NARROW.items()
+    if kind.key is not None and kind.key not in ("job_id", "queue")
 )
 
 

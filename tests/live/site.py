@@ -1,0 +1,47 @@
+"""The project's own ASGI application, with a window for the tests.
+
+`/-/counts` tells what the process holds on to. Waits that are half a minute long may be shortened
+from the environment: `LIVE_<MODULE>_<CONSTANT>=seconds`.
+"""
+
+import asyncio
+import gc
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from config.asgi import application as project
+from jobs.live import connections
+from jobs.live.hub import hub
+from jobs.live.receiver import Receiver
+
+for variable, value in os.environ.items():
+    prefix, _, rest = variable.partition("_")
+    if prefix == "LIVE":
+        module, _, constant = rest.partition("_")
+        setattr(importlib.import_module(f"jobs.live.{module.lower()}"), constant, float(value))
+
+
+def counts() -> dict[str, Any]:
+    gc.collect()
+    names = sorted(task.get_name() for task in asyncio.all_tasks())
+    return {
+        "connections": connections.count(),
+        "receivers": len(hub().receivers),
+        "receivers_alive": sum(isinstance(each, Receiver) for each in gc.get_objects()),
+        "reading": hub().is_running,
+        "tasks": len(names),
+        "live_tasks": [name for name in names if name.startswith("coppice-live")],
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+    }
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http" and scope["path"] == "/-/counts":
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(counts()).encode()})
+        return
+    await project(scope, receive, send)
