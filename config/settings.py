@@ -13,6 +13,7 @@ from corsheaders.defaults import default_headers
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded, environment, logging, servers
+from jobs.api import document
 from jobs.security import csp
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -219,15 +220,7 @@ REST_FRAMEWORK = {
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Coppice",
-    "DESCRIPTION": "Jobs, dead letters and ranges.",
-    "VERSION": "1",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
-}
+SPECTACULAR_SETTINGS = {**document.SETTINGS, "SERVE_INCLUDE_SCHEMA": False}
 
 
 # Logs

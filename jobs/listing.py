@@ -125,7 +125,7 @@ def _sorted(
         top = place(filters, newest)
     sql, params = sorted_ids(filters, sort, top=top, place=behind, backwards=before is not None)
     with connections[database.alias].cursor() as cursor:
-        cursor.execute(sql, [*params, limit, offset])
+        cursor.execute(sql, (*params, limit, offset))
         found = cursor.fetchall()
     known = rows([id for id, _ in found])
     return [

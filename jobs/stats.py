@@ -115,7 +115,7 @@ class QueueStats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stats:
+class Counts:
     """Rows present. `failed` and `dlq` are the same jobs: a failed job is a dead letter."""
 
     pending: int
@@ -127,6 +127,10 @@ class Stats:
     total: int
     estimated: list[str]
     """Those of the above that are not exact."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stats(Counts):
     states: dict[str, int]
     """The kinds of pending."""
     at_least: list[str]
@@ -136,26 +140,27 @@ class Stats:
 
 def stats(database: Database, *, cap: int = CAP) -> Stats:
     """Bounded work, whatever the table holds; when even that is slow, estimates alone."""
-    counts, estimated = _statuses(database, cap)
+    found = counts(database, cap=cap)
     states, at_least, queues = _pending(database, cap)
-    total = sum(counts.values())
-    failed = counts[Status.FAILED]
+    return Stats(**vars(found), states=states, at_least=at_least, queues=queues)
+
+
+def counts(database: Database, *, cap: int = CAP) -> Counts:
+    """The statuses alone: the cheaper half."""
+    found, estimated = _statuses(database, cap)
     if Status.FAILED.value in estimated:
         estimated.append("dlq")
     if estimated:
         estimated.append("total")
-    return Stats(
-        pending=counts[Status.PENDING],
-        processing=counts[Status.PROCESSING],
-        completed=counts[Status.COMPLETED],
-        failed=failed,
-        cancelled=counts[Status.CANCELLED],
-        dlq=failed,
-        total=total,
+    return Counts(
+        pending=found[Status.PENDING],
+        processing=found[Status.PROCESSING],
+        completed=found[Status.COMPLETED],
+        failed=found[Status.FAILED],
+        cancelled=found[Status.CANCELLED],
+        dlq=found[Status.FAILED],
+        total=sum(found.values()),
         estimated=estimated,
-        states=states,
-        at_least=at_least,
-        queues=queues,
     )
 
 

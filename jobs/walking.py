@@ -10,6 +10,7 @@ import re
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q
 from django.db.models.functions import Left
@@ -128,7 +129,7 @@ class SortedPlace:
 
 def sorted_ids(
     filters: Filters, sort: Sort, *, top: str, place: SortedPlace | None, backwards: bool
-) -> tuple[str, list[object]]:
+) -> tuple[str, list[Any]]:
     """The statement for (id, value) of the newest matches in that order, behind a place (or before
     it, nearest first). Two more parameters follow: limit and offset.
     """

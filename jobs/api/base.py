@@ -18,6 +18,7 @@ from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOper
 from django.db import InterfaceError, OperationalError
 from django.http import HttpResponseBase
 from django.utils.functional import cached_property
+from rest_framework import serializers
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.exceptions import APIException, ParseError
 from rest_framework.generics import GenericAPIView
@@ -30,6 +31,8 @@ from rest_framework.views import APIView, exception_handler
 from jobs import masking, permissions
 from jobs.api.authentication import TokenAuthentication
 from jobs.api.bounds import BoundedJSONParser, TooLarge, UserRateThrottle
+from jobs.api.idempotency import once
+from jobs.api.schema import CoppiceSchema
 from jobs.errors import Conflict, InvalidInput, NotFound, TooBroad, TryLater
 from jobs.masking import Reader
 from jobs.security import csp
@@ -49,6 +52,10 @@ class Permitted(BasePermission):
         return needed == permissions.SIGNED_IN or bool(needed and user.has_perm(needed))
 
 
+class NothingSerializer(serializers.Serializer[Any]):
+    """No fields."""
+
+
 class CoppiceView(GenericAPIView):
     """The base of all views."""
 
@@ -61,6 +68,9 @@ class CoppiceView(GenericAPIView):
     renderer_classes: ClassVar = [JSONRenderer, BrowsableAPIRenderer]
     throttle_classes: ClassVar = [UserRateThrottle]
     filter_backends: ClassVar[list[Any]] = []
+    serializer_class: ClassVar[Any] = NothingSerializer
+    """Also asked for by OPTIONS and the browsable API."""
+    schema = CoppiceSchema()
 
     @property
     def actor(self) -> str:
@@ -74,6 +84,13 @@ class CoppiceView(GenericAPIView):
 
     def may(self, permission: str) -> bool:
         return bool(self.request.user.has_perm(permission))
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if request.method == "POST" and hasattr(self, "post"):
+            # What dispatch calls next: every POST honours `Idempotency-Key`.
+            work: Callable[..., Response] = self.post  # type: ignore[has-type]
+            self.post = lambda *args, **kwargs: once(request, lambda: work(*args, **kwargs))
 
     def finalize_response(
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any

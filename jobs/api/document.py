@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobs.states import OnParentFailure, Outcome, State, Status
+
 DESCRIPTION = """\
 Jobs, dead letters, schedules, queues, workers and range runs.
 
@@ -23,9 +25,11 @@ SETTINGS: dict[str, Any] = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {
-        "JobStatus": "jobs.states.Status",
-        "JobState": "jobs.states.State",
-        "AttemptOutcome": "jobs.states.Outcome",
-        "OnParentFailure": "jobs.states.OnParentFailure",
+        "JobStatus": [each.value for each in Status],
+        "JobState": [each.value for each in State],
+        "BlockerStatus": [*(each.value for each in Status), "purged"],
+        "WorkerState": ["running", "draining", "stale", "stopped", "dead"],
+        "AttemptOutcome": [each.value for each in Outcome],
+        "OnParentFailure": [each.value for each in OnParentFailure],
     },
 }

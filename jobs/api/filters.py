@@ -79,7 +79,7 @@ def _truth(text: str) -> bool | str:
 
 def _filter(name: str, schema: dict[str, Any], convert: Callable[[str], Any] = str) -> JobFilter:
     made = JobFilter(reads=name, convert=convert)
-    return cast("JobFilter", extend_schema_field(schema)(made))
+    return extend_schema_field(schema)(made)
 
 
 def _text(name: str, description: str = "") -> JobFilter:
@@ -155,14 +155,14 @@ class DeadLetterFilters(FilterSet):
     """What the list itself decides."""
 
     @property
-    def filters(self) -> Filters:
+    def asked(self) -> Filters:
         """What a valid request asks for; internal jobs are left out unless it says otherwise."""
         given = {name: value for name, value in self.form.cleaned_data.items() if value is not None}
         internal = None if given.pop("internal", False) else False
         return replace(Filters(internal=internal, **given), **self.fixed)
 
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:  # noqa: ARG002
-        return cast("QuerySet[Any]", listing.queryset(self.filters))
+        return cast("QuerySet[Any]", listing.queryset(self.asked))
 
 
 class JobFilters(DeadLetterFilters):
@@ -184,8 +184,8 @@ class JobFilterBackend(DjangoFilterBackend):
 
     def filters(self, request: Request, view: Any) -> Filters:
         """Raises ValidationError naming each wrong parameter, and InvalidInput for unknown ones."""
-        found = self.get_filterset(request, None, view)
+        found = self.get_filterset(request, view.queryset, view)
         refuse_unknown(request, [*found.base_filters, *view.pagination_class.names])
         if not found.is_valid():
             raise django_filters.utils.translate_validation(found.errors)
-        return cast("Filters", found.filters)
+        return cast("Filters", found.asked)

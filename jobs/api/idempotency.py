@@ -28,6 +28,8 @@ REPLAYED = "Idempotency-Replayed"
 WAIT_SECONDS = 30.0
 REPEATED_HEADERS = ("Location",)
 
+_ASKED = "_coppice_is_once"
+"""Set on a request that is in hand, so that asking again inside does no harm."""
 _KEY = re.compile(r"[!-~]{1,200}\Z")
 
 # A key that is too old is anybody's again. No row: somebody has it.
@@ -56,8 +58,9 @@ def once(request: Request, work: Callable[[], Response]) -> Response:
     Raises InvalidInput for a bad key, and Conflict when it belongs to another request.
     """
     key = request.headers.get(HEADER)
-    if key is None:
+    if key is None or getattr(request, _ASKED, False):
         return work()
+    setattr(request, _ASKED, True)
     if not _KEY.match(key):
         raise InvalidInput("must be 1 to 200 visible ASCII characters", field=HEADER)
     database = DjangoDatabase()

@@ -140,8 +140,9 @@ class JobPagination(_Paged):
             "type": "integer",
             "nullable": True,
             "description": f"How many match, up to {listing.COUNTED:,}; null for more.",
+            "example": 1,
         }
-        least = {"type": "integer", "description": "How many match at least."}
+        least = {"type": "integer", "description": "How many match at least.", "example": 1}
         return _page_schema(schema, count=count, count_at_least=least)
 
     def _count(self, shown: int) -> listing.Count:
@@ -214,7 +215,8 @@ class KeysetPagination(_Paged):
 
     def _value(self, model: type[Model], place: str) -> Any:
         try:
-            return model._meta.get_field(self.ordering).to_python(place)  # noqa: SLF001
+            column: Any = model._meta.get_field(self.ordering)  # noqa: SLF001
+            return column.to_python(place)
         except Exception:  # noqa: BLE001 - each field has errors of its own
             return None
 
@@ -253,7 +255,7 @@ def _sort(request: Request) -> Sort | None:
 
 
 def _page_schema(schema: dict[str, Any], **more: dict[str, Any]) -> dict[str, Any]:
-    address = {"type": "string", "format": "uri", "nullable": True}
+    address = {"type": "string", "format": "uri", "nullable": True, "example": None}
     properties = {
         **more,
         "next": {**address, "description": "The next page; null on the last."},
@@ -262,6 +264,7 @@ def _page_schema(schema: dict[str, Any], **more: dict[str, Any]) -> dict[str, An
             "type": "string",
             "nullable": True,
             "description": "The `cursor` of the next page.",
+            "example": None,
         },
         "results": schema,
     }

@@ -77,13 +77,22 @@ class CoppiceSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         return [IDEMPOTENCY_KEY] if self.method == "POST" else []
 
+    def _resolve_path_parameters(self, variables: Any) -> Any:
+        found = super()._resolve_path_parameters(variables)  # type: ignore[no-untyped-call]
+        for parameter in found:
+            if parameter["name"].endswith("_id"):
+                parameter["schema"] = {"type": "string", "format": "uuid"}
+        return found
+
     def _get_response_bodies(self, direction: Any = "response") -> Any:
         found = super()._get_response_bodies(direction)
-        found.setdefault("400", self._get_response_for_code(REFUSED, "400", direction=direction))
-        for code in self._codes():
-            error = OpenApiResponse(response=ErrorSerializer, description=SAID[code])
-            text = str(code)
-            found.setdefault(text, self._get_response_for_code(error, text, direction=direction))
+        errors = {
+            code: OpenApiResponse(response=ErrorSerializer, description=SAID[code])
+            for code in self._codes()
+        }
+        answer: Any = self._get_response_for_code
+        for code, error in {400: REFUSED, **errors}.items():
+            found.setdefault(str(code), answer(error, str(code), direction=direction))
         return dict(sorted(found.items()))
 
     def _codes(self) -> list[int]:
@@ -97,7 +106,7 @@ class CoppiceSchema(AutoSchema):
         return codes
 
 
-class TokenExtension(OpenApiAuthenticationExtension):
+class TokenExtension(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "jobs.api.authentication.TokenAuthentication"
     name = "token"
 
