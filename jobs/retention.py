@@ -1,4 +1,4 @@
-"""Delete what is old and done: jobs with their attempts and logs, worker rows, rollups.
+"""Delete what is old and done: jobs with their attempts and logs, worker rows, rollups, keys.
 
 What must always be true:
 1. Dead letters stay until a person purges them.
@@ -84,6 +84,14 @@ DELETE FROM jobs_rollup WHERE id IN (
 )
 """
 
+# Keys of requests are good for a day; a request that is being worked on holds its own.
+PRUNE_KEYS = """
+DELETE FROM jobs_idempotencykey WHERE id IN (
+    SELECT id FROM jobs_idempotencykey WHERE created_at < now() - interval '24 hours'
+    ORDER BY created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+"""
+
 
 @dataclass
 class Place:
@@ -158,6 +166,11 @@ def prune_workers(database: Database, settings: Settings) -> int:
 def prune_rollups(database: Database, settings: Settings) -> int:
     """Delete old folded minutes; the totals keep their sums."""
     return database.run(PRUNE_ROLLUPS, {"days": _days(settings), "limit": ROWS_AT_ONCE})
+
+
+def prune_keys(database: Database) -> int:
+    """Delete `Idempotency-Key`s that are no longer good."""
+    return database.run(PRUNE_KEYS, {"limit": ROWS_AT_ONCE})
 
 
 def _days(settings: Settings) -> float:

@@ -149,4 +149,4 @@ class Leader:
         retention.prune_workers(self.database, self.settings)
         retention.prune_rollups(self.database, self.settings)
         tries.prune(self.database)
-        return False
+        return retention.prune_keys(self.database) >= retention.ROWS_AT_ONCE
