@@ -6,6 +6,7 @@ words.
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 
 from jobs.drafts import check_priority
 from jobs.errors import InvalidInput
-from jobs.payloads import check_text
+from jobs.payloads import check_json, check_text
 from jobs.states import State, Status
 from jobs.timing import IntervalRule, parse_moment, parse_rule
 
@@ -36,6 +37,8 @@ NUMBERS = {"attempt_count": "attempt_count", "max_retries": "max_attempts"}
 """Each has `min_<name>` and `max_<name>`, both with the number itself."""
 
 LARGEST = 2**31 - 1
+LARGEST_SAMPLE = 2_000
+"""The most bytes of what a payload is asked to hold."""
 
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 
@@ -57,6 +60,14 @@ class Filters:
     """Jobs that the product makes for itself, such as the lanes of a range run: only, or none."""
     id_prefix: str | None = None
     """The first characters of an id, dashes or not."""
+    worker: uuid.UUID | None = None
+    """The worker that runs a job, or ran it last."""
+    recurring: bool | None = None
+    """Jobs that a schedule made: only, or none."""
+    error: str | None = None
+    """A part of the last error, in any case."""
+    payload: Mapping[str, Any] | None = None
+    """What the payload must hold, at least."""
 
     created_after: datetime | None = None
     created_before: datetime | None = None
@@ -180,6 +191,13 @@ def _read_number(value: object, field: str) -> int:
     return value
 
 
+def _read_payload(value: object, field: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not value:
+        raise InvalidInput("must be an object that is not empty", field=field)
+    check_json(dict(value), field, max_bytes=LARGEST_SAMPLE)
+    return dict(value)
+
+
 def _read_truth(value: object, field: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput("must be true or false", field=field)
@@ -197,6 +215,10 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "error_fingerprint": _read_text,
     "internal": _read_truth,
     "id_prefix": _read_prefix,
+    "worker": _read_id,
+    "recurring": _read_truth,
+    "error": _read_text,
+    "payload": _read_payload,
     **{f"{name}_{side}": parse_moment for name in TIMES for side in ("after", "before")},
     **{f"{side}_{name}": _read_number for name in NUMBERS for side in ("min", "max")},
 }
@@ -220,6 +242,12 @@ def _words(name: str, value: Any) -> str:
             return "internal jobs only" if value else "no internal jobs"
         case "id_prefix", _:
             return f"id begins with {value}"
+        case "recurring", _:
+            return "made by a schedule" if value else "not made by a schedule"
+        case "error", _:
+            return f"error contains {value!r}"
+        case "payload", _:
+            return f"payload has {json.dumps(value, ensure_ascii=False)}"
         case _, datetime():
             return f"{name.replace('_', ' ')} {value:%Y-%m-%d %H:%M:%S %Z}".rstrip()
         case _, int() if name.startswith("min_"):

@@ -35,6 +35,14 @@ def matching(filters: Filters) -> JobQuerySet:
     if filters.internal is not None:
         is_internal = Q(metadata__contains=INTERNAL)
         jobs = jobs.filter(is_internal if filters.internal else ~is_internal)
+    if filters.worker is not None:
+        jobs = jobs.filter(worker_id=filters.worker)
+    if filters.recurring is not None:
+        jobs = jobs.filter(schedule__isnull=not filters.recurring)
+    if filters.error is not None:
+        jobs = jobs.filter(last_error__icontains=filters.error)
+    if filters.payload is not None:
+        jobs = jobs.filter(payload__contains=dict(filters.payload))
     return _of_numbers(_of_times(jobs, filters), filters)
 
 
