@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ranges.axes import TextRange as TextRange
     from ranges.axes import UUIDRange as UUIDRange
     from ranges.blocks import Block as Block
-    from ranges.declaring import HandBack as HandBack
-    from ranges.declaring import LeafContext as LeafContext
-    from ranges.declaring import LeafRange as LeafRange
     from ranges.declaring import RangeJob as RangeJob
+    from ranges.leaf_range import HandBack as HandBack
+    from ranges.leaf_range import LeafContext as LeafContext
+    from ranges.leaf_range import LeafRange as LeafRange
     from ranges.memory import MemoryRun as MemoryRun
     from ranges.reports import Statistics as Statistics
     from ranges.retrying import RetryPolicy as RetryPolicy
@@ -41,11 +41,11 @@ _HOMES = {
     "DateTimeRange": "ranges.axes",
     "DecimalRange": "ranges.axes",
     "FloatRange": "ranges.axes",
-    "HandBack": "ranges.declaring",
+    "HandBack": "ranges.leaf_range",
     "IntRange": "ranges.axes",
     "Leaf": "ranges.sizing",
-    "LeafContext": "ranges.declaring",
-    "LeafRange": "ranges.declaring",
+    "LeafContext": "ranges.leaf_range",
+    "LeafRange": "ranges.leaf_range",
     "MemoryRun": "ranges.memory",
     "OrdinalAxis": "ranges.axes",
     "ProbeTimeout": "ranges.sources",

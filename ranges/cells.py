@@ -39,6 +39,20 @@ class Cells:
         """The cells of a node of which all is of one kind."""
         return bytearray([flag]) * (self.last(lo, hi) - self.first(lo) + 1)
 
+    def marked(
+        self, cells: bytearray, node_lo: Position, lo: Position, hi: Position, flag: int
+    ) -> bytearray:
+        """The cells with a flag set for [lo, hi): a copy, or these themselves if it is no news."""
+        if lo == hi:
+            return cells
+        offset = self.first(node_lo)
+        first, last = self.first(lo) - offset, self.last(lo, hi) - offset
+        if last < len(cells) and all(cells[index] & flag for index in range(first, last + 1)):
+            return cells
+        copy = bytearray(cells)
+        self.mark(copy, node_lo, lo, hi, flag)
+        return copy
+
     def mark(
         self, cells: bytearray, node_lo: Position, lo: Position, hi: Position, flag: int
     ) -> bool:

@@ -11,11 +11,11 @@ from ranges.loading import Loaded
 from ranges.positions import Position, before, position_of
 
 if TYPE_CHECKING:
-    from ranges.nodes import Node
+    from ranges.held import Node
 
 
 class LaneContext:
-    """One attempt at one leaf. See `declaring.LeafContext`."""
+    """One attempt at one leaf. See `leaf_range.LeafContext`."""
 
     __slots__ = ("_checkpoint", "_context", "_loaded", "_node", "end", "failed", "results", "start")
 

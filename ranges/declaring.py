@@ -14,151 +14,28 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import UUID
 
-from jobs.errors import CoppiceError, InvalidInput, NotFound, RegistrationError
+from jobs.errors import InvalidInput, NotFound, RegistrationError
 from ranges.blocks import Pruner
-from ranges.positions import Position, before, end_key, end_position, key_at, position_of, width
+from ranges.bounding import OpenSource
+from ranges.leaf_range import LeafRange
+from ranges.options import Options
+from ranges.positions import Position, end_position, position_of
 from ranges.retrying import RetryPolicy
-from ranges.sizing import Leaf, LeafSizer, least_size
+from ranges.sizing import Leaf, LeafSizer
 from ranges.sources import PlainSource, Source
 from ranges.walking import Walker
 
 if TYPE_CHECKING:
-    from ranges.axes.base import Axis
     from ranges.memory import MemoryRun
     from ranges.models import RangeRun
     from ranges.planning import Plan
     from ranges.reports import Statistics
-
-
-class LeafRange:
-    """What `process` is to do: the keys of [lo, hi) that need work."""
-
-    __slots__ = ("end", "source", "start")
-
-    def __init__(self, source: Source, start: Position, end: Position) -> None:
-        self.source = source
-        self.start = start
-        """Positions; for keys see `lo` and `hi`."""
-        self.end = end
-
-    @property
-    def lo(self) -> Any:
-        return key_at(self.source.axis, self.start)
-
-    @property
-    def hi(self) -> Any:
-        """Exclusive; None: up to the last key that the type has."""
-        return end_key(self.source.axis, self.end)
-
-    @property
-    def queryset(self) -> Any:
-        """`over`, inside [lo, hi), still `todo`; None for a plain range."""
-        return self.source.leaf_queryset(self.start, self.end)
-
-    @property
-    def width(self) -> int:
-        return width(self.source.axis, self.start, self.end)
-
-    def __iter__(self) -> Iterator[Any]:
-        """The rows that need work, or the keys of a plain range."""
-        if self.source.counts_rows:
-            return iter(self.queryset.iterator())
-        axis = self.source.axis
-        if not axis.is_ordinal:
-            raise TypeError("a range of text has no list of keys")
-        places = range(cast(int, self.start), cast(int, self.end))
-        return iter(places) if axis.name == "int" else map(axis.decode, places)
-
-    def __repr__(self) -> str:
-        return f"<leaf [{self.lo!r}, {self.hi!r})>"
-
-
-class HandBack(CoppiceError):
-    """Raised by `process`: what lies behind the last checkpoint is handed back. No failed attempt.
-
-    For long leaves that see `context.should_yield` or `context.cancelled`.
-    """
-
-
-class LeafContext(Protocol):
-    """What `process` knows about its run, and the little it may ask for."""
-
-    params: Mapping[str, Any]
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def node_id(self) -> str: ...
-    @property
-    def attempt(self) -> int:
-        """Of this leaf, from 1."""
-        ...
-
-    @property
-    def log(self) -> Any: ...
-
-    @property
-    def cancelled(self) -> bool: ...
-    @property
-    def should_yield(self) -> bool:
-        """Whether a long leaf should `checkpoint` soon and raise HandBack."""
-        ...
-
-    def checkpoint(self, upto: Any) -> None:
-        """All keys of the leaf before `upto` are done: if it fails or hands back, it goes on there.
-
-        A leaf that returns is done as a whole, whatever its checkpoints.
-        """
-        ...
-
-    def item_key(self, obj: Any) -> str:
-        """The same text for the same item at every attempt: for systems that ignore repeats."""
-        ...
-
-    def fail(self, obj: Any, error: BaseException | str) -> None:
-        """This item failed for good; the rest of the leaf is done."""
-        ...
-
-    def emit(self, result: Any) -> None: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a run may set for itself; the class gives the defaults."""
-
-    leaf: Leaf
-    concurrency: int
-    retry: RetryPolicy
-    failure_threshold: float | None
-    max_depth: int | None
-    atomic: bool
-    nulls: Literal["refuse", "skip"]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.leaf, Leaf):
-            raise InvalidInput("must be Leaf(...)", field="leaf")
-        if not isinstance(self.retry, RetryPolicy):
-            raise InvalidInput("must be RetryPolicy(...)", field="retry")
-        _whole(self.concurrency, 1, 1_000, "concurrency")
-        if self.max_depth is not None:
-            _whole(self.max_depth, 0, 200, "max_depth")
-        threshold = self.failure_threshold
-        if threshold is not None and (
-            isinstance(threshold, bool)
-            or not isinstance(threshold, int | float)
-            or not 0 <= threshold <= 100
-        ):
-            raise InvalidInput("must be from 0 to 100 per cent, or None", field="failure_threshold")
-        if not isinstance(self.atomic, bool):
-            raise InvalidInput("must be True or False", field="atomic")
-        if self.nulls not in ("refuse", "skip"):
-            raise InvalidInput("must be 'refuse' or 'skip'", field="nulls")
 
 
 class RangeJob:
@@ -344,7 +221,7 @@ class RangeJob:
             lo, hi = position_of(axis, over.lo), end_position(axis, over.hi)
             return PlainSource(axis, lo, hi, depth=chosen.max_depth)
         if hasattr(over, "encode") and hasattr(over, "decode"):
-            return _OpenSource(over, depth=chosen.max_depth)
+            return OpenSource(over, depth=chosen.max_depth)
         if hasattr(over, "limits") and hasattr(over, "next_leaf"):
             return cast(Source, over)
         if hasattr(over, "all"):
@@ -370,79 +247,6 @@ class RangeJob:
             ask: Any = self.should_process  # type: ignore[attr-defined]
             pruner = Pruner(source.axis, *bounds, ask, max_depth=max_depth)
         return Walker(source, sizer, pruner, blind=blind)
-
-
-def bounds_of(source: Source, start: Any, end: Any) -> tuple[Position, Position]:
-    """The run's [lo, hi), fixed once, from what the user asked for.
-
-    `end` is exclusive. None: from the first key, up to and with the last one. InvalidInput names
-    `start` or `end`. Nothing to do is an empty range, lo = hi, which is no fault.
-    """
-    axis = source.axis
-    lo = None if start is None else position_of(axis, axis.validate(start, "start"))
-    hi = None if end is None else position_of(axis, axis.validate(end, "end"))
-    if lo is not None and hi is not None and before(hi, lo):
-        raise InvalidInput("must not lie before start", field="end")
-    if not source.counts_rows:
-        return _inside(source, lo, hi)
-    if lo is None or hi is None:
-        limits = source.limits()
-        if limits is None:
-            nothing = lo if lo is not None else hi if hi is not None else _any_position(axis)
-            return nothing, nothing
-        lo = limits[0] if lo is None else lo
-        hi = limits[1] if hi is None else hi
-        if before(hi, lo):
-            # Asked for what lies behind the last key, or before the first.
-            return (lo, lo) if start is not None else (hi, hi)
-    return lo, hi
-
-
-def least_leaf(source: Source, bounds: tuple[Position, Position], max_depth: int | None) -> int:
-    """The smallest leaf size that a largest depth allows."""
-    if max_depth is None or not before(*bounds):
-        return 1
-    return least_size(source.estimate(*bounds), max_depth)
-
-
-def with_options(options: Options, **changes: Any) -> Options:
-    """A checked copy, as for `retune`."""
-    return replace(options, **changes)
-
-
-class _OpenSource(PlainSource):
-    """An axis alone: every run says its own bounds."""
-
-    def __init__(self, axis: Axis[Any], *, depth: int | None) -> None:
-        place = _any_position(axis)
-        super().__init__(axis, place, place, depth=depth)
-
-
-def _inside(source: Source, lo: Position | None, hi: Position | None) -> tuple[Position, Position]:
-    if isinstance(source, _OpenSource):
-        if lo is None or hi is None:
-            raise InvalidInput("is needed", field="start" if lo is None else "end")
-        source.open(lo, hi)
-        return lo, hi
-    limits = source.limits()
-    if limits is None:
-        place = lo if lo is not None else hi if hi is not None else _any_position(source.axis)
-        return place, place
-    first, last = limits
-    for place_asked, field in ((lo, "start"), (hi, "end")):
-        if place_asked is not None and (before(place_asked, first) or before(last, place_asked)):
-            raise InvalidInput("lies outside the declared range", field=field)
-    return (first if lo is None else lo), (last if hi is None else hi)
-
-
-def _any_position(axis: Axis[Any]) -> Position:
-    if not axis.is_ordinal:
-        return ""
-    try:
-        axis.decode(0)
-    except (ValueError, OverflowError):
-        return cast(int, getattr(axis, "first", 0))
-    return 0
 
 
 # The registry
@@ -491,8 +295,3 @@ def _app_label(module: str) -> str:
 
 def _below_range_job(cls: type[RangeJob]) -> list[type[Any]]:
     return [each for each in cls.__mro__ if each not in RangeJob.__mro__]
-
-
-def _whole(value: object, least: int, most: int, field: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidInput(f"must be a whole number from {least:,} to {most:,}", field=field)

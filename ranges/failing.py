@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.database import DjangoDatabase
+from jobs.database import Database
 from jobs.errors import CoppiceError
 from jobs.texts import clean, describe_error, fingerprint, format_traceback
+from ranges.held import Node, Segment
 from ranges.loading import Loaded
 from ranges.models import RangeFailure
-from ranges.nodes import Node, Segment
 from ranges.positions import Position, end_key
 from ranges.splitting import halve
 from ranges.states import NodeState
@@ -67,7 +67,7 @@ class Lost:
     is_key: bool
 
 
-def is_over_budget(database: DjangoDatabase, loaded: Loaded) -> bool:
+def is_over_budget(database: Database, loaded: Loaded) -> bool:
     """Whether the run has recorded so many failures that whole leaves are recorded from now on."""
     limit = loaded.options.retry.bisect_budget
     found = database.rows(FAILURES, {"run": loaded.run_id, "limit": limit})

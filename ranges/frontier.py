@@ -18,8 +18,11 @@ from random import Random
 from typing import Any, cast
 
 from jobs.events import Event, heard
+from ranges.bounding import least_leaf
 from ranges.cells import Cells
-from ranges.declaring import HandBack, LeafRange, Options, RangeJob, least_leaf
+from ranges.declaring import RangeJob
+from ranges.leaf_range import HandBack, LeafRange
+from ranges.options import Options
 from ranges.positions import Position, before, end_key, key_at, width
 from ranges.reports import Durations, FailedTry, Failure
 from ranges.retrying import TRANSIENT_TRIES, crossed, most_open_bisects, transient_seconds

@@ -32,12 +32,16 @@ from jobs.payloads import check_json
 from jobs.states import Status
 from jobs.texts import clean
 from jobs.timing import parse_moment
+from ranges import planting
 from ranges.axes import Axis, describe
+from ranges.bounding import bounds_of
 from ranges.cells import Cells
-from ranges.declaring import Options, RangeJob, bounds_of
+from ranges.declaring import RangeJob
+from ranges.held import Lease
 from ranges.loading import work_alias
 from ranges.models import RangeFailure, RangeNode, RangeRun
-from ranges.nodes import Lease, Nodes
+from ranges.nodes import Nodes
+from ranges.options import Options
 from ranges.positions import Position
 from ranges.proof import bounds_of as stored_bounds
 from ranges.sources import Source
@@ -272,7 +276,7 @@ def revive(run: RangeRun, *, by: str = "") -> int:
     nodes = nodes_of(run) if run.planned else None
     for id in ids:
         assert nodes is not None
-        nodes.revive(id)
+        planting.revive(nodes, id)
     count = opened.update(state=FailureState.RETRIED, resolved_at=Now(), resolved_by=clean(by, 150))
     _forgive(run)
     return count

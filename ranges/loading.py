@@ -9,8 +9,9 @@ from jobs import conf
 from jobs.errors import CoppiceError
 from ranges import declaring
 from ranges.cells import Cells
-from ranges.declaring import Options, RangeJob
+from ranges.declaring import RangeJob
 from ranges.models import RangeRun
+from ranges.options import Options
 from ranges.positions import Position, key_at
 from ranges.proof import bounds_of
 from ranges.sizing import Leaf
@@ -44,6 +45,12 @@ class Loaded:
         """Finished work is not looked for: each leaf filters for itself."""
         return self.run.probing == "filter"
 
+    @property
+    def hard_seconds(self) -> float | None:
+        """After so long a leaf is taken away from its lane."""
+        hard = self.options.leaf.hard_timeout
+        return None if hard is None else float(hard)  # type: ignore[arg-type]
+
     def cells(self) -> Cells:
         return Cells(self.source.axis, *self.bounds)
 
@@ -68,6 +75,8 @@ def load(run: RangeRun) -> Loaded:
         raise
     except Exception as error:
         raise Halted(f"{run.name} cannot be loaded: {type(error).__name__}: {error}") from error
+    if options.atomic and work_alias(source) != conf.get().database:
+        raise Halted(f"{run.name} has its rows in another database than when the run was made")
     if run.probing in ("witness", "filter") and hasattr(source, "probing"):
         source.probing = run.probing
     return Loaded(run=run, job=job, options=options, source=source)

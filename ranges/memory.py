@@ -31,9 +31,12 @@ from typing import Any, cast
 from jobs.errors import Conflict, InvalidInput
 from jobs.events import Event, heard, tell_listeners
 from jobs.ids import new_uuid
-from ranges.declaring import HandBack, LeafRange, Options, RangeJob, bounds_of
+from ranges.bounding import bounds_of
+from ranges.declaring import RangeJob
 from ranges.frontier import BadKeys, Frontier, said
+from ranges.leaf_range import HandBack, LeafRange
 from ranges.memory_context import MemoryContext
+from ranges.options import Options
 from ranges.positions import Position, before, width
 from ranges.reports import FailedTry, Failure, Statistics
 from ranges.retrying import most_open_bisects

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from jobs.errors import InvalidInput
-from ranges.declaring import LeafRange
 from ranges.frontier import BadKeys, said
+from ranges.leaf_range import LeafRange
 from ranges.positions import Position, before, position_of
 from ranges.states import RunStatus
 from ranges.strands import Node

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 from django.db.utils import DatabaseError
 
-from ranges.declaring import Options, RangeJob, bounds_of, least_leaf
+from ranges.bounding import bounds_of, least_leaf
+from ranges.declaring import RangeJob
 from ranges.guard import IndexVerdict, judge
+from ranges.options import Options
 from ranges.positions import before, end_key, key_at, width
 from ranges.querying import LIMITS_MILLISECONDS, QuerySource
 from ranges.sizing import LeafSizer

@@ -22,8 +22,8 @@ from jobs import conf, events
 from jobs.answers import Discard, Hold, JobCancelled, Snooze, WaitFor
 from jobs.context import Context
 from jobs.errors import InvalidInput
-from ranges import guard, lifecycle
-from ranges.declaring import least_leaf
+from ranges import guard, lifecycle, planting
+from ranges.bounding import least_leaf
 from ranges.loading import Halted, Loaded, load
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.nodes import Nodes
@@ -114,7 +114,7 @@ def plan(loaded: Loaded) -> int:
     lifecycle.set_columns(run, "rows_estimate")
     sizer = LeafSizer(options.leaf, least=least_leaf(source, (lo, hi), options.max_depth))
     pieces = start_pieces(source, lo, hi, concurrency=run.concurrency, leaf_size=sizer.size())
-    count = lifecycle.nodes_of(run, source.axis).plant(pieces)
+    count = planting.plant(lifecycle.nodes_of(run, source.axis), pieces)
     events.emit_on_commit(
         "node.split", job_id=run.job_id, queue=run.queue, run_id=loaded.run_id, pieces=count
     )
@@ -169,7 +169,7 @@ def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> tuple[int, int]:
     source = loaded.source
     if loaded.run.probing != "witness":
         return 0, 0
-    done = nodes.in_state(NodeState.DONE, NodeState.SKIPPED)
+    done = planting.in_state(nodes, NodeState.DONE, NodeState.SKIPPED)
     found = unseen = index = 0
     tries = SWEEP_TRIES
     while index < len(done):
@@ -194,7 +194,7 @@ def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> tuple[int, int]:
             index += 1
         id, _, node_lo, node_hi = done[index]
         if reopen:
-            nodes.reopen(id, node_lo, node_hi, witness.first)
+            planting.reopen(nodes, id, node_lo, node_hi, witness.first)
         found += 1
         index += 1
     return found, unseen

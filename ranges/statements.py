@@ -172,8 +172,8 @@ INSERT INTO ranges_rangenode (run_id, parent_id, kind, state, depth, $lo, $hi, $
     owner_job, owner_epoch, attempts, interrupted, next_at, rows_ok, rows_failed, width_ok,
     width_failed, leaves, retries, seconds_per_row, cells, error, traceback,
     error_fingerprint, claimed_at, progress_at, finished_at)
-VALUES (%(run)s::uuid, %(parent)s, %(kind)s, %(state)s, %(depth)s, %(lo)s, %(hi)s,
-    %(cur)s, %(cur)s, %(job)s::uuid, %(epoch)s, %(attempts)s, %(interrupted)s,
+VALUES (%(run)s::uuid, %(parent)s, %(kind)s, %(state)s::text, %(depth)s, %(lo)s::$T, %(hi)s::$T,
+    %(cur)s::$T, %(cur)s::$T, %(job)s::uuid, %(epoch)s, %(attempts)s, %(interrupted)s,
     clock_timestamp() + %(delay)s::float8 * interval '1 second', %(rows_ok)s, %(rows_failed)s,
     %(width_ok)s, %(width_failed)s, %(leaves)s, %(retries)s, %(pace)s, %(cells)s, %(error)s,
     %(traceback)s, %(fingerprint)s,
@@ -186,8 +186,8 @@ RETURNING id
 # A node as it is to be; the caller holds it. Its [lo, hi) may only shrink.
 REWRITE = """
 UPDATE ranges_rangenode n SET
-    kind = %(kind)s, state = %(state)s, depth = %(depth)s, $lo = %(lo)s, $hi = %(hi)s,
-    $cur = %(cur)s, $resv = %(cur)s, owner_job = %(job)s::uuid, owner_epoch = %(epoch)s,
+    kind = %(kind)s, state = %(state)s::text, depth = %(depth)s, $lo = %(lo)s::$T, $hi = %(hi)s::$T,
+    $cur = %(cur)s::$T, $resv = %(cur)s::$T, owner_job = %(job)s::uuid, owner_epoch = %(epoch)s,
     attempts = %(attempts)s, interrupted = %(interrupted)s,
     next_at = clock_timestamp() + %(delay)s::float8 * interval '1 second',
     rows_ok = n.rows_ok + %(rows_ok)s, rows_failed = n.rows_failed + %(rows_failed)s,
@@ -254,6 +254,21 @@ UPDATE ranges_rangenode n SET
     attempts = 0, interrupted = 0, width_ok = 0, width_skipped = 0, finished_at = NULL
 WHERE n.id = %(id)s AND n.state IN ('done', 'skipped')
 """
+
+# Not about positions, so the same for both.
+OPEN = """
+SELECT count(*) FILTER (WHERE n.kind = 'bisect'), count(*),
+    extract(epoch FROM min(n.next_at) FILTER (WHERE n.state = 'pending') - clock_timestamp())::float8
+FROM ranges_rangenode n WHERE n.run_id = %(run)s::uuid AND n.state = 'pending'
+UNION ALL
+SELECT count(*) FILTER (WHERE n.kind = 'bisect'), count(*), NULL
+FROM ranges_rangenode n WHERE n.run_id = %(run)s::uuid AND n.state = 'running'
+"""
+ATTEMPTED = """
+SELECT coalesce(sum(rows_ok), 0)::bigint, coalesce(sum(rows_failed), 0)::bigint
+FROM ranges_rangenode WHERE run_id = %(run)s::uuid
+"""
+FENCED = "UPDATE ranges_rangenode SET fenced = fenced + 1 WHERE id = %(id)s"
 
 _NAMES = (
     "CLAIM", "RESERVE", "COMMIT", "CHECKPOINT", "RELEASE", "RELEASE_ORPHANS", "HOLD", "INSERT",

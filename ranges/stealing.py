@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ranges.held import Node
 from ranges.loading import Loaded
-from ranges.nodes import Node, Nodes
+from ranges.nodes import Nodes
 from ranges.positions import Position, width
 from ranges.splitting import Victim, halve, whom_to_steal_from
 

@@ -10,7 +10,8 @@ from django.db import connection
 from django.db.models import Q
 
 from jobs.testing import run_due_jobs
-from ranges.declaring import LeafRange, RangeJob
+from ranges.declaring import RangeJob
+from ranges.leaf_range import LeafRange
 from ranges.models import RangeFailure, RangeNode, RangeRun, RangeSample
 from ranges.proof import verify
 from ranges.retrying import RetryPolicy, fixed

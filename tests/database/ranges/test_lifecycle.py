@@ -15,7 +15,8 @@ from jobs.models import Attempt, Job
 from jobs.testing import run_due_jobs
 from ranges import declaring, lifecycle
 from ranges.axes import IntRange, TextRange
-from ranges.declaring import LeafRange, RangeJob
+from ranges.declaring import RangeJob
+from ranges.leaf_range import LeafRange
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.proof import verify
 from ranges.retrying import RetryPolicy, fixed

@@ -14,10 +14,13 @@ from jobs.database import DjangoDatabase
 from jobs.models import Attempt, Job
 from ranges.axes import IntAxis
 from ranges.cells import Cells
+from ranges.held import Fenced, Lease, Node, Segment
 from ranges.models import RangeNode, RangeRun
-from ranges.nodes import OPEN, Fenced, Lease, Node, Nodes, Segment
+from ranges.nodes import Nodes
+from ranges.planting import plant
 from ranges.proof import verify
-from ranges.statements import ORDINAL
+from ranges.rewriting import rewrite
+from ranges.statements import OPEN, ORDINAL
 from ranges.states import NodeState
 from ranges.walking import Step
 from tests.factories import ago, make_job
@@ -36,7 +39,7 @@ def make_run(width: int = WIDTH, *, strands: int = 1) -> RangeRun:
         concurrency=100,
     )  # fmt: skip
     size = width // strands
-    lane(run).plant((n * size, (n + 1) * size) for n in range(strands))
+    plant(lane(run), ((n * size, (n + 1) * size) for n in range(strands)))
     return run
 
 
@@ -194,7 +197,7 @@ def test_a_failed_leaf_becomes_a_node_and_the_strand_goes_on_behind_it() -> None
     nodes.reserve(node, Step(20, 40))
     commit(nodes, node, Step(40, 60))
 
-    ids, rest = nodes.rewrite(node, [Segment(lo=40, hi=60, state=NodeState.PENDING, attempts=1)])
+    ids, rest = rewrite(nodes, node, [Segment(lo=40, hi=60, state=NodeState.PENDING, attempts=1)])
 
     assert rest is not None
     assert (rest.lo, rest.cur, rest.hi) == (60, 60, 100)
@@ -281,7 +284,7 @@ def act(
         nodes.release(node, delay=0)
         return None
     pieces = cut_up(chance, lo, hi)
-    _, rest = nodes.rewrite(node, pieces)
+    _, rest = rewrite(nodes, node, pieces)
     for piece in pieces:
         if piece.state == NodeState.DONE:
             for key in range(int(piece.lo), int(piece.hi)):

@@ -14,7 +14,8 @@ from django.db.models import Q
 from jobs.models import Job
 from jobs.testing import run_due_jobs
 from ranges.axes import DateRange, IntRange
-from ranges.declaring import LeafRange, RangeJob
+from ranges.declaring import RangeJob
+from ranges.leaf_range import LeafRange
 from ranges.management.rangejob_cli import following
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.progress import progress

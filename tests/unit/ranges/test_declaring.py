@@ -9,7 +9,7 @@ import pytest
 
 import ranges
 from jobs.errors import InvalidInput, NotFound, RegistrationError
-from ranges import IntRange, Leaf, LeafRange, RangeJob, RetryPolicy, declaring
+from ranges import IntRange, Leaf, LeafRange, RangeJob, RetryPolicy, bounding, declaring
 from ranges.axes import DateAxis, IntAxis
 from ranges.sources import PlainSource
 
@@ -125,16 +125,16 @@ def test_what_to_run_over_may_be_computed_or_an_axis_alone() -> None:
         def over(self) -> Any:
             return IntRange(5, 8)
 
-    assert declaring.bounds_of(Computed().source(), None, None) == (5, 8)
+    assert bounding.bounds_of(Computed().source(), None, None) == (5, 8)
 
     class Open(Doubles):
         over = IntAxis()
 
     source = Open().source()
     with pytest.raises(InvalidInput) as refusal:
-        declaring.bounds_of(source, 1, None)
+        bounding.bounds_of(source, 1, None)
     assert refusal.value.field == "end"
-    assert declaring.bounds_of(source, 1, 3) == (1, 3)
+    assert bounding.bounds_of(source, 1, 3) == (1, 3)
     assert Open.run_in_memory(1, 3).processed == 2
 
     class Wrong(Doubles):
@@ -150,11 +150,11 @@ def test_the_end_of_a_table_may_lie_before_the_start_that_was_asked_for() -> Non
         counts_rows = True
 
     table = Table(IntAxis(), 10, 20)
-    assert declaring.bounds_of(table, None, None) == (10, 20)
-    assert declaring.bounds_of(table, 15, None) == (15, 20)
-    assert declaring.bounds_of(table, 30, None) == (30, 30)
-    assert declaring.bounds_of(table, None, 5) == (5, 5)
-    assert declaring.bounds_of(Table(IntAxis(), 0, 0), None, None) == (0, 0)
+    assert bounding.bounds_of(table, None, None) == (10, 20)
+    assert bounding.bounds_of(table, 15, None) == (15, 20)
+    assert bounding.bounds_of(table, 30, None) == (30, 30)
+    assert bounding.bounds_of(table, None, 5) == (5, 5)
+    assert bounding.bounds_of(Table(IntAxis(), 0, 0), None, None) == (0, 0)
 
 
 def test_every_public_name_can_be_had_and_no_module_hides_one() -> None:
