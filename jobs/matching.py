@@ -28,21 +28,7 @@ def matching(filters: Filters) -> JobQuerySet:
     if filters.id_prefix is not None:
         first, last = range_of(filters.id_prefix)
         jobs = jobs.filter(id__gte=first, id__lte=last)
-    if filters.recur_interval is not None:
-        jobs = jobs.filter(schedule__interval_seconds=seconds_of(filters.recur_interval))
-    if filters.schedule is not None:
-        jobs = jobs.filter(schedule_id=filters.schedule)
-    if filters.internal is not None:
-        is_internal = Q(metadata__contains=INTERNAL)
-        jobs = jobs.filter(is_internal if filters.internal else ~is_internal)
-    if filters.worker is not None:
-        jobs = jobs.filter(worker_id=filters.worker)
-    if filters.recurring is not None:
-        jobs = jobs.filter(schedule__isnull=not filters.recurring)
-    if filters.error is not None:
-        jobs = jobs.filter(last_error__icontains=filters.error)
-    if filters.payload is not None:
-        jobs = jobs.filter(payload__contains=dict(filters.payload))
+    jobs = _of_origin(_of_content(jobs, filters), filters)
     return _of_numbers(_of_times(jobs, filters), filters)
 
 
@@ -73,6 +59,31 @@ def _of_state(jobs: JobQuerySet, state: State) -> JobQuerySet:
             return jobs.dead()
         case State.CANCELLED:
             return jobs.filter(status=Status.CANCELLED)
+
+
+def _of_origin(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
+    """By what made them and what runs them."""
+    if filters.recur_interval is not None:
+        jobs = jobs.filter(schedule__interval_seconds=seconds_of(filters.recur_interval))
+    if filters.schedule is not None:
+        jobs = jobs.filter(schedule_id=filters.schedule)
+    if filters.internal is not None:
+        is_internal = Q(metadata__contains=INTERNAL)
+        jobs = jobs.filter(is_internal if filters.internal else ~is_internal)
+    if filters.worker is not None:
+        jobs = jobs.filter(worker_id=filters.worker)
+    if filters.recurring is not None:
+        jobs = jobs.filter(schedule__isnull=not filters.recurring)
+    return jobs
+
+
+def _of_content(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
+    """By what no index has: checked row by row."""
+    if filters.error is not None:
+        jobs = jobs.filter(last_error__icontains=filters.error)
+    if filters.payload is not None:
+        jobs = jobs.filter(payload__contains=dict(filters.payload))
+    return jobs
 
 
 def _of_times(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
