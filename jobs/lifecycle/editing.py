@@ -208,5 +208,7 @@ def _differing(before: Any, after: str) -> list[str]:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return [] if old == new else ["the whole payload"]
     missing = object()
-    names = [name for name in {**old, **new} if old.get(name, missing) != new.get(name, missing)]
+    names = [
+        name for name in sorted({**old, **new}) if old.get(name, missing) != new.get(name, missing)
+    ]
     return [clean(name, 100) for name in names[: audit.NAMES_SHOWN]]

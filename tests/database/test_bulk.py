@@ -289,8 +289,8 @@ class TestPausing:
         operation = bulk.create("retry", DEAD)
         batch = running.Run._batch
 
-        def then_pause(self: Any, held: Any, began: float) -> Any:
-            verdict = batch(self, held, began)
+        def then_pause(self: Any, held: Any) -> Any:
+            verdict = batch(self, held)
             BulkOperation.objects.filter(id=held.id).update(status="paused")
             return verdict
 

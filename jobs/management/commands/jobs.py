@@ -1,4 +1,4 @@
-"""`manage.py jobs`: list, show, stats, cancel, retry, purge, prune, doctor."""
+"""`manage.py jobs`: list, show, stats, cancel, retry, purge, bulk, prune, doctor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any, Protocol
 from django.core.management.base import BaseCommand, CommandParser, OutputWrapper
 
 from jobs.management.arguments import refusals
-from jobs.management.jobs_cli import acting, diagnosing, listing, pruning, showing, statistics
+from jobs.management.jobs_cli import (
+    acting,
+    bulk,
+    diagnosing,
+    listing,
+    pruning,
+    showing,
+    statistics,
+)
 
 
 class Action(Protocol):
@@ -27,6 +35,7 @@ ACTIONS: dict[str, Action] = {
     "cancel": acting.CANCEL,
     "retry": acting.RETRY,
     "purge": acting.PURGE,
+    "bulk": bulk,
     "prune": pruning,
     "doctor": diagnosing,
 }

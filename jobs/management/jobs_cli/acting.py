@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, OutputWrapper
 
-from jobs import lifecycle
+from jobs import audit, lifecycle
 from jobs.lifecycle import Changed
 from jobs.listing import Filters, page
 from jobs.management.arguments import print_json
@@ -50,8 +50,9 @@ class Act:
             self._ask(options)
         changed = Changed()
         groups = [options["ids"]] if options["ids"] else self._chosen(options)
-        for ids in groups:
-            changed += self.call(ids, by=BY, reason=options["reason"])
+        with audit.as_one(scope="" if options["ids"] else self._scope(options)):
+            for ids in groups:
+                changed += self.call(ids, by=BY, reason=options["reason"])
         if options["json"]:
             print_json(
                 stdout,
@@ -91,8 +92,11 @@ class Act:
                 if after is None:
                     break
 
+    def _scope(self, options: dict[str, Any]) -> str:
+        return filters(options).in_words() if are_given(options) else f"all that can be {self.done}"
+
     def _each_filter(self, options: dict[str, Any]) -> list[Filters]:
-        given = filters(options)
+        given = filters(options, internal=False)
         if given.status is not None:
             return [given]
         return [replace(given, status=status) for status in self.statuses]

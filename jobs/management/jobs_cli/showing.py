@@ -15,7 +15,7 @@ from jobs.errors import NotFound
 from jobs.lifecycle.rows import canonical
 from jobs.management.arguments import print_json, print_table, shown
 from jobs.management.jobs_cli.facts import facts, state_text
-from jobs.masking import masked
+from jobs.masking import COMMAND_LINE
 from jobs.models import Attempt, Job, JobLog
 from jobs.reasons import why_not_running
 
@@ -71,11 +71,11 @@ def _columns(job: Job, now: float, reasons: list[str]) -> Table:
     for name, value in facts(job, now).items():
         if name not in hidden and value not in (None, ""):
             table.add_row(name.removesuffix("_id").replace("_", " "), shown(value))
-    table.add_row("payload", shown(_text(masked(job.type, job.payload))))
+    table.add_row("payload", shown(_text(COMMAND_LINE.value(job.type, job.payload))))
     if job.metadata:
-        table.add_row("metadata", shown(_text(job.metadata)))
+        table.add_row("metadata", shown(_text(COMMAND_LINE.value(job.type, job.metadata))))
     if job.result is not None:
-        table.add_row("result", shown(_text(job.result)))
+        table.add_row("result", shown(_text(COMMAND_LINE.value(job.type, job.result))))
     for line in job.last_error.splitlines()[:10]:
         table.add_row("error", shown(line, "red"))
     return table
@@ -125,9 +125,9 @@ def _json(
     return {
         **facts(job, now),
         "reasons": reasons,
-        "payload": masked(job.type, job.payload),
-        "metadata": job.metadata,
-        "result": job.result,
+        "payload": COMMAND_LINE.value(job.type, job.payload),
+        "metadata": COMMAND_LINE.value(job.type, job.metadata),
+        "result": COMMAND_LINE.value(job.type, job.result),
         "blocked_by": [
             {"id": b.job_id, "type": b.type, "status": b.status, "kind": b.kind} for b in blockers
         ],
