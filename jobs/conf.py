@@ -16,7 +16,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 from jobs.errors import SettingsError
-from jobs.security.addresses import parse_proxies
+from jobs.addresses import parse_proxies
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from jobs.answers import ChildResult, JobCancelled
 from jobs.claimed import Claimed
 from jobs.errors import InvalidInput
+from jobs.masking import masks, scrubbed_data
 from jobs.payloads import check_json
 from jobs.texts import clean
 
@@ -51,10 +52,13 @@ class Log:
         if level not in LEVELS:
             raise InvalidInput(f"must be one of {', '.join(LEVELS)}", field="level")
         job = self._context._job  # noqa: SLF001
+        said = clean(str(message), LOG_LENGTH)
         text = check_json(data, "log") if data else None
-        self._context._desk.log(  # noqa: SLF001
-            Line(job.id, job.attempt, level, clean(str(message), LOG_LENGTH), text)
-        )
+        if masks(job.type):
+            said = scrubbed_data(job.type, said, job.payload)
+            if text is not None:
+                text = json.dumps(scrubbed_data(job.type, json.loads(text), job.payload))
+        self._context._desk.log(Line(job.id, job.attempt, level, said, text))  # noqa: SLF001
 
     def debug(self, message: str, **data: Any) -> None:
         self(message, level="debug", **data)

@@ -36,6 +36,10 @@ WORDS = (
 masks."""
 SHORTEST_SCRUBBED = 4
 """Shorter values are everywhere in a text; leaving them out would only make it unreadable."""
+MOST_SCRUBBED = 1_000
+"""With more masked values than this the whole text is left out."""
+TELLING = 16
+"""So many characters of a value's beginning or end are taken for a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +86,60 @@ def masked(type: str, value: Any) -> Any:
 
 def scrubbed(text: str, mask: tuple[str, ...], payload_text: str) -> str:
     """The text without the values that stand under masked keys in the payload, which is JSON."""
-    if not text or not mask:
+    if not text or not mask or not payload_text:
         return text
     keys = frozenset(key.casefold() for key in mask)
     found = {str(value) for value in _under(json.loads(payload_text), keys, inside=False)}
-    for value in sorted(found, key=len, reverse=True):
-        if len(value) >= SHORTEST_SCRUBBED:
-            for shape in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
-                text = text.replace(shape, MASKED)
+    values = [value for value in found if len(value) >= SHORTEST_SCRUBBED]
+    if len(values) > MOST_SCRUBBED:
+        return MASKED
+    for value in sorted(values, key=len, reverse=True):
+        for shape in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
+            text = _blotted(text, shape)
     return text
+
+
+def masks(type: str) -> bool:
+    """Whether the type's handler, known here, masks anything."""
+    handler = registry.find(type)
+    return handler is not None and bool(handler.mask)
+
+
+def scrubbed_data(type: str, value: Any, payload_text: str) -> Any:
+    """JSON that a handler says of its job, without the values of masked keys."""
+    handler = registry.get(type)
+
+    def clean(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: clean(each) for key, each in item.items()}
+        if isinstance(item, list):
+            return [clean(each) for each in item]
+        return scrubbed(item, handler.mask, payload_text) if isinstance(item, str) else item
+
+    return clean(masked(type, value))
+
+
+def _blotted(text: str, value: str) -> str:
+    """Also where the text was cut in the middle of the value: enough of an end gives it away."""
+    head, tail = value[:TELLING], value[-TELLING:]
+    at = text.find(head)
+    while at >= 0:
+        length = _alike(text[at:], value)
+        text = text[:at] + MASKED + text[at + length :]
+        at = text.find(head, at + len(MASKED))
+    at = text.find(tail) if len(value) > TELLING else -1
+    while at >= 0:
+        end = at + TELLING
+        length = _alike(text[:end][::-1], value[::-1])
+        text = text[: end - length] + MASKED + text[end:]
+        at = text.find(tail, end - length + len(MASKED))
+    return text
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters they have in common at their beginnings."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _without(value: Any, keys: frozenset[str], words: tuple[str, ...] = ()) -> Any:

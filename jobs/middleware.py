@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 
 from jobs import conf
 from jobs.audit import client_address
-from jobs.security.addresses import client_of, parse_proxies
+from jobs.addresses import client_of, parse_proxies
 
 PERMISSIONS_POLICY = ", ".join(
     f"{feature}=()"

@@ -16,6 +16,7 @@ from jobs.answers import Discard, Hold, JobCancelled, JobTimeout, Retry, Snooze,
 from jobs.claimed import Claimed
 from jobs.endings import Ending
 from jobs.errors import InvalidInput
+from jobs.masking import scrubbed
 from jobs.payloads import check_json
 from jobs.retry import Backoff, backoff_seconds
 from jobs.states import Outcome, Status
@@ -28,7 +29,7 @@ REASON_LENGTH = 1_000
 
 
 class RetryRules(Protocol):
-    """The part of a handler's options that decides what an error means."""
+    """The part of a handler's options that decides what an error means, and what may be told."""
 
     @property
     def retry_on(self) -> tuple[type[BaseException], ...]: ...
@@ -36,6 +37,8 @@ class RetryRules(Protocol):
     def discard_on(self) -> tuple[type[BaseException], ...]: ...
     @property
     def backoff(self) -> Backoff | None: ...
+    @property
+    def mask(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +81,9 @@ def decide_return(
                     event="held",
                     spent=False,
                     held=True,
-                    hold_reason=clean(str(reason), REASON_LENGTH),
+                    hold_reason=scrubbed(
+                        clean(str(reason), REASON_LENGTH), rules.mask, job.payload
+                    ),
                     wait=run.wait,
                     run=run.run,
                 )
@@ -124,13 +129,14 @@ def decide_raise(
     uniform: Callable[[], float] = random.random,
 ) -> Ending:
     """What a raised error means: another attempt, the dead-letter queue, or a cancel."""
+    mask = rules.mask if rules is not None else ()
     if isinstance(error, JobCancelled):
-        return _ended(job, Status.CANCELLED, Outcome.CANCELLED, "cancelled", run, error, "")
+        return _ended(job, Status.CANCELLED, Outcome.CANCELLED, "cancelled", run, error, "", mask)
     outcome = Outcome.TIMED_OUT if isinstance(error, JobTimeout) else Outcome.FAILED
     trace = format_traceback(error, TRACEBACK_LENGTH) if traceback is None else traceback
     if _is_final(job, error, rules):
-        return _ended(job, Status.FAILED, outcome, "dead_lettered", run, error, trace)
-    ending = _ended(job, Status.PENDING, outcome, "retry_scheduled", run, error, trace)
+        return _ended(job, Status.FAILED, outcome, "dead_lettered", run, error, trace, mask)
+    ending = _ended(job, Status.PENDING, outcome, "retry_scheduled", run, error, trace, mask)
     ending.delay = _delay(job, error, rules, uniform)
     return ending
 
@@ -225,8 +231,9 @@ def _ended(
     run: Run,
     error: BaseException,
     trace: str,
+    mask: tuple[str, ...] = (),
 ) -> Ending:
-    message = clean(describe_error(error), ERROR_LENGTH)
+    message = scrubbed(clean(describe_error(error), ERROR_LENGTH), mask, job.payload)
     return Ending(
         job=job,
         status=status,
@@ -235,7 +242,7 @@ def _ended(
         wait=run.wait,
         run=run.run,
         error=message,
-        traceback=trace,
+        traceback=scrubbed(trace, mask, job.payload),
         fingerprint=fingerprint(job.type, message),
         level={Status.FAILED: "error", Status.PENDING: "warning"}.get(status, "info"),
     )

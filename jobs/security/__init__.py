@@ -1,6 +1,5 @@
-"""Who may come in, from where, and what a browser is told to allow.
+"""Who may come in, and what a browser is told to allow.
 
-- `addresses.py`: where a request comes from, past proxies of ours.
 - `csp.py`: the Content-Security-Policy, and the two exceptions to it.
 - `logins.py`: signing in, made slow for those who guess; `tries.py` counts them.
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 
+from jobs.addresses import household
 from jobs.database import Database, DjangoDatabase
-from jobs.security.addresses import household
 
 FREE_OF_NAME = 5
 FREE_OF_ADDRESS = 20

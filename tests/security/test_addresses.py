@@ -8,9 +8,9 @@ from django.core.management.base import SystemCheckError
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory, override_settings
 
+from jobs.addresses import client_of, household, parse_proxies
 from jobs.audit import client_address
 from jobs.middleware import ClientAddressMiddleware
-from jobs.security.addresses import client_of, household, parse_proxies
 
 OURS = parse_proxies("10.0.0.0/8, 2001:db8::/32, unix")
 
