@@ -13,7 +13,7 @@ them (`scrubbed`), so that what is stored is fit for every reader who may see pa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,19 @@ class Reader:
         """An error, a traceback or a message; None for who may not read it."""
         return text if self.reads else None
 
+    def refusal(self, *, payload: Any = None, error: str | None = None) -> str:
+        """Why this reader may not search so: what is found would tell what is hidden; "" if allowed.
+
+        `payload` is what payloads must hold, `error` a part of an error's text.
+        """
+        if self.sees_masked or (payload is None and error is None):
+            return ""
+        if not self.reads:
+            return "needs the permission to read payloads"
+        keys = _all_masked()
+        hidden = sorted({key for key in _keys(payload) if _is_masked(key, keys, WORDS)})
+        return f"{', '.join(hidden)} is masked" if hidden else ""
+
 
 COMMAND_LINE = Reader(reads=True)
 """Who may run commands could read the database too; but terminals are looked at by others."""
@@ -77,8 +90,7 @@ def masked(type: str, value: Any) -> Any:
     """The value with those of masked keys replaced, at any depth."""
     handler = registry.find(type)
     if handler is None:
-        keys = {key.casefold() for each in registry.handlers() for key in each.mask}
-        return _without(value, frozenset(keys), WORDS)
+        return _without(value, _all_masked(), WORDS)
     if not handler.mask:
         return value
     return _without(value, frozenset(key.casefold() for key in handler.mask))
@@ -151,6 +163,21 @@ def _without(value: Any, keys: frozenset[str], words: tuple[str, ...] = ()) -> A
     if isinstance(value, list):
         return [_without(item, keys, words) for item in value]
     return value
+
+
+def _all_masked() -> frozenset[str]:
+    return frozenset(key.casefold() for each in registry.handlers() for key in each.mask)
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Every key inside."""
+    if isinstance(value, Mapping):
+        yield from value
+        for item in value.values():
+            yield from _keys(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _keys(item)
 
 
 def _is_masked(key: str, keys: frozenset[str], words: tuple[str, ...]) -> bool:

@@ -20,7 +20,7 @@ from django.http import HttpResponseBase
 from django.utils.functional import cached_property
 from rest_framework import serializers
 from rest_framework.authentication import SessionAuthentication
-from rest_framework.exceptions import APIException, ParseError
+from rest_framework.exceptions import APIException, ParseError, PermissionDenied
 from rest_framework.generics import GenericAPIView
 from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BrowsableAPIRenderer, JSONRenderer
@@ -34,8 +34,13 @@ from jobs.api.bounds import BoundedJSONParser, TooLarge, UserRateThrottle
 from jobs.api.idempotency import once
 from jobs.api.schema import CoppiceSchema
 from jobs.errors import Conflict, InvalidInput, NotFound, TooBroad, TryLater
+from jobs.filtering import Filters
 from jobs.masking import Reader
 from jobs.security import csp
+from jobs.texts import clean
+
+FIELD_LENGTH = 300
+TEXT_LENGTH = 2_000
 
 
 class Permitted(BasePermission):
@@ -84,6 +89,13 @@ class CoppiceView(GenericAPIView):
 
     def may(self, permission: str) -> bool:
         return bool(self.request.user.has_perm(permission))
+
+    def check_search(self, filters: Filters) -> None:
+        """Raises PermissionDenied where an answer would tell what the user may not read."""
+        refusal = self.reader.refusal(payload=filters.payload, error=filters.error)
+        if refusal:
+            names = [name for name in ("payload", "error") if getattr(filters, name) is not None]
+            raise PermissionDenied(f"{' and '.join(names)}: {refusal}")
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -140,7 +152,7 @@ def _as_api_error(error: Exception) -> Exception:
         case NotFound():
             found = Missing(f"No such {error.what}.")
         case Conflict():
-            found = Conflicting(str(error))
+            found = Conflicting(clean(str(error), TEXT_LENGTH))
         case TryLater() | OperationalError() | InterfaceError():
             found = Unavailable()
         case RequestDataTooBig():
@@ -151,7 +163,8 @@ def _as_api_error(error: Exception) -> Exception:
 
 
 def _detail(error: InvalidInput) -> dict[str, Any]:
-    found: dict[str, Any] = {error.field: [error.message]}
+    # Both may quote the request, which may hold what no answer can.
+    found: dict[str, Any] = {clean(error.field, FIELD_LENGTH): [clean(error.message, TEXT_LENGTH)]}
     if isinstance(error, TooBroad):
         found["code"] = "too_broad"
     return {"jobs": {str(error.index): found}} if error.index is not None else found

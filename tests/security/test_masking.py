@@ -96,6 +96,29 @@ class TestValues:
         assert Reader(reads=True, sees_masked=True).value(TYPE, PAYLOAD) == PAYLOAD
 
 
+class TestSearch:
+    """What a search finds tells as much as what is shown."""
+
+    @pytest.mark.parametrize(
+        ("asked", "viewer", "operator"),
+        [
+            ({}, True, True),
+            ({"error": "timeout"}, False, True),
+            ({"payload": {"user": "anna"}}, False, True),
+            ({"payload": {"password": SECRET}}, False, False),
+            ({"payload": {"deep": [{"PIN": 471147}]}}, False, False),
+            ({"payload": {"user": {"api_token": "x"}}}, False, False),
+            ({"payload": {"user": "anna"}, "error": "timeout"}, False, True),
+        ],
+    )
+    def test_nobody_asks_for_what_they_may_not_read(
+        self, asked: dict[str, Any], viewer: bool, operator: bool
+    ) -> None:
+        assert (not Reader(reads=False).refusal(**asked)) is viewer
+        assert (not Reader(reads=True).refusal(**asked)) is operator
+        assert not Reader(reads=True, sees_masked=True).refusal(**asked)
+
+
 class TestTexts:
     @pytest.mark.parametrize(
         ("text", "left"),
