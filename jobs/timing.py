@@ -249,6 +249,10 @@ class CronRule:
             text += " (either day is enough)"
         return f"{text}, {self.time_zone} time"
 
+    def shows(self, local: datetime) -> bool:
+        """Whether a clock with this time matches: a slot's does, unless a gap has swallowed it."""
+        return self._matches(local.date()) and local.time() in self._times
+
     def to_columns(self) -> dict[str, Any]:
         return {
             "recur_interval": "",

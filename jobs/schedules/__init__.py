@@ -9,7 +9,7 @@
 - Dropped slots are counted in `missed_count` and told by the event `schedule.missed`.
 
 `deciding.py` has the rules, `ticking.py` acts on them, `editing.py` is for people and programs,
-`series.py` serves `enqueue(recur_interval=)`.
+`series.py` serves `enqueue(recur_interval=)`, `previewing.py` shows the runs to come.
 """
 
 from jobs.schedules.editing import (
@@ -26,12 +26,14 @@ from jobs.schedules.editing import (
     run_now,
     unsaved,
 )
+from jobs.schedules.previewing import Run, preview
 from jobs.schedules.series import FirstSlot, create_for_job
 from jobs.schedules.ticking import Fired, tick
 
 __all__ = [
     "Fired",
     "FirstSlot",
+    "Run",
     "change",
     "create",
     "create_for_job",
@@ -42,6 +44,7 @@ __all__ = [
     "enable",
     "get",
     "next_runs",
+    "preview",
     "rule_of",
     "run_now",
     "tick",

@@ -259,7 +259,8 @@ def _set_job_fields(schedule: Schedule, changes: Changes) -> None:
         handler = registry.get(
             check_text(changes.get("type", schedule.type), "type", max_length=100)
         )
-        schedule.payload = _stored(check_payload(handler, changes.get("payload", schedule.payload)))
+        payload = changes.get("payload", schedule.payload)
+        schedule.payload = _stored(check_payload(handler, {} if payload is None else payload))
         schedule.type = handler.type
     if "queue" in changes:
         schedule.queue = check_queue(changes["queue"])

@@ -1,0 +1,178 @@
+"""`/workers`: who works, on what, and stop."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import lifecycle, permissions, workers
+from jobs.api.base import CoppiceView
+from jobs.api.filters import refuse_unknown
+from jobs.api.job.output import MomentField
+from jobs.api.operating.asking import ReasonBody
+from jobs.api.pagination import (
+    CURSOR,
+    DEFAULT_LIMIT,
+    LARGEST_LIMIT,
+    LIMIT,
+    KeysetPagination,
+    read_cursor,
+    read_number,
+)
+from jobs.database import DjangoDatabase
+from jobs.errors import InvalidInput
+from jobs.workers import WorkerState
+
+TAGS = ["workers"]
+STATES = [state.value for state in WorkerState]
+
+
+class HeldJobSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    type = serializers.CharField()
+    queue = serializers.CharField()
+    priority = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    started_at = MomentField()
+    seconds = serializers.FloatField(help_text="Since it was claimed.")
+    cancelling = serializers.BooleanField(help_text="It was asked to stop.")
+
+
+class WorkerSerializer(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    host = serializers.CharField()
+    pid = serializers.IntegerField()
+    version = serializers.CharField()
+    queues = serializers.ListField(child=serializers.CharField(), help_text="Empty: all.")
+    concurrency = serializers.IntegerField(help_text="Its slots.")
+    state = serializers.ChoiceField(
+        choices=STATES,
+        help_text="`stale`: it says that it runs, but has not been heard of for too long.",
+    )
+    heartbeat_age_seconds = serializers.FloatField()
+    beat_at = MomentField()
+    started_at = MomentField()
+    stop_requested_at = MomentField(allow_null=True)
+    stopped_at = MomentField(allow_null=True)
+    held = serializers.IntegerField(help_text="Jobs that it has claimed.")
+    busy = serializers.IntegerField(help_text="Of its slots.")
+    jobs = HeldJobSerializer(
+        many=True, help_text="The first of those it holds: they run, or will in a moment."
+    )
+
+
+class WorkerDetailSerializer(WorkerSerializer):
+    types = serializers.ListField(child=serializers.CharField(), help_text="That it can run.")
+
+
+class WorkerPagination(KeysetPagination):
+    """By start and id, downwards."""
+
+    def read(self, request: Request) -> list[workers.WorkerFacts]:
+        self.request = request
+        given = request.query_params
+        limit = read_number(given.get(LIMIT), LIMIT, DEFAULT_LIMIT, LARGEST_LIMIT)
+        state, host = given.get("state", ""), given.get("host", "")
+        if state and state not in STATES:
+            raise InvalidInput(f"must be one of {', '.join(STATES)}", field="state")
+        if "\x00" in host:
+            raise InvalidInput("contains a NUL character", field="host")
+        cursor = given.get(CURSOR)
+        found = workers.listed(
+            DjangoDatabase(),
+            state=state,
+            host=host,
+            before=_place(cursor) if cursor else None,
+            limit=limit + 1,
+        )
+        self.more = len(found) > limit
+        found = found[:limit]
+        self.last = f"{found[-1].started_at.isoformat()}~{found[-1].id}" if found else None
+        return found
+
+
+class WorkersView(CoppiceView):
+    needs: ClassVar = {"GET": permissions.VIEW}
+    serializer_class: ClassVar[Any] = WorkerSerializer
+    pagination_class: ClassVar[Any] = WorkerPagination
+
+    @extend_schema(
+        operation_id="list_workers",
+        tags=TAGS,
+        parameters=[
+            OpenApiParameter("state", {"type": "string", "enum": STATES}),
+            OpenApiParameter("host", str, description="Exactly."),
+        ],
+        responses=WorkerSerializer(many=True),
+    )
+    def get(self, request: Request) -> Response:
+        """List worker processes, those started last first.
+
+        Those that have stopped, or were found dead, stay in the list for some days."""
+        refuse_unknown(request, ("state", "host", LIMIT, CURSOR))
+        pages = WorkerPagination()
+        found = pages.read(request)
+        shown = [dict(WorkerSerializer(asdict(worker)).data) for worker in found]
+        return pages.get_paginated_response(shown)
+
+
+class WorkerView(CoppiceView):
+    needs: ClassVar = {"GET": permissions.VIEW}
+    serializer_class: ClassVar[Any] = WorkerDetailSerializer
+
+    @extend_schema(operation_id="get_worker", tags=TAGS, responses=WorkerDetailSerializer)
+    def get(self, request: Request, worker_id: str) -> Response:
+        """Read how a worker process is, and what it holds."""
+        refuse_unknown(request, ())
+        return Response(_shown(worker_id))
+
+
+WHY = OpenApiExample("Why", value={"reason": "the host is to be replaced"}, request_only=True)
+
+
+class StopView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.CONTROL_WORKER}
+    serializer_class: ClassVar[Any] = ReasonBody
+
+    @extend_schema(
+        operation_id="stop_worker",
+        tags=TAGS,
+        responses={202: WorkerDetailSerializer},
+        examples=[WHY],
+    )
+    def post(self, request: Request, worker_id: str) -> Response:
+        """Ask a worker process to stop.
+
+        It claims nothing more, ends what runs within its graceful time-out, hands back the rest
+        and is not replaced. Its supervisor hears of it with its next beat; with its last process it
+        ends itself. Asking again changes nothing.
+        """
+        refuse_unknown(request)
+        reason = ReasonBody.read(request).get("reason", "")
+        lifecycle.stop_worker(worker_id, reason=reason, by=self.actor)
+        return Response(_shown(worker_id), status=202)
+
+
+def _shown(id: str) -> dict[str, Any]:
+    found = workers.one(DjangoDatabase(), id)
+    return dict(WorkerDetailSerializer(asdict(found)).data)
+
+
+def _place(cursor: str) -> tuple[datetime, UUID]:
+    direction, place = read_cursor(cursor)
+    moment, _, id = place.partition("~")
+    try:
+        started, last = datetime.fromisoformat(moment), UUID(id)
+        if direction != "n" or started.utcoffset() is None:
+            raise ValueError
+    except ValueError:
+        raise InvalidInput("is not a cursor of this list", field=CURSOR) from None
+    return started, last
