@@ -6,7 +6,7 @@ import time
 from typing import Any, ClassVar
 
 from django.core.cache import cache
-from rest_framework.exceptions import APIException, ParseError
+from rest_framework.exceptions import APIException, ParseError, UnsupportedMediaType
 from rest_framework.parsers import JSONParser
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
@@ -38,10 +38,18 @@ class BoundedJSONParser(JSONParser):
         length = request.META.get("CONTENT_LENGTH") if request is not None else None
         if length and int(length) > conf.get().max_request_bytes:
             raise TooLarge
+        if request is not None:
+            _require_utf8(request.content_params.get("charset", ""))
         try:
             return super().parse(stream, media_type, parser_context)
         except RecursionError:
             raise ParseError("JSON parse error - nested too deep") from None
+
+
+def _require_utf8(charset: str) -> None:
+    """Another encoding could say what those in front of us read as something else."""
+    if charset and charset.lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise UnsupportedMediaType(f"application/json; charset={charset[:60]}")
 
 
 class UserRateThrottle(BaseThrottle):
