@@ -15,8 +15,8 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
-from jobs.errors import SettingsError
 from jobs.addresses import parse_proxies
+from jobs.errors import SettingsError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,8 @@ class Settings:
     """How long completed and cancelled jobs are kept, with attempts and logs; 0: for ever."""
     retention_batch: int = 1_000
     """The most jobs that one retention statement deletes."""
+    audit_days: float = 365.0
+    """How long the audit keeps what people did; 0: for ever."""
     unknown_type_alert_seconds: float = 60.0
     """How long a due job may wait for a worker that knows its type before an alert is raised."""
     unknown_type_after: float = 0.0
@@ -119,6 +121,7 @@ _MINIMUM: dict[str, float] = {
     "lock_free_seconds": 0.2,
     "retention_days": 0,
     "retention_batch": 1,
+    "audit_days": 0,
     "unknown_type_alert_seconds": 1,
     "unknown_type_after": 0,
     "dead_letter_alert": 0,

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from jobs import bulk, edges, retention, rollups
+from jobs import bulk, edges, pruning, retention, rollups
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.insertion import wake
 from jobs.rescue import find_orphans, rescue_orphans
-from jobs.security import tries
 from jobs.telling import queues_to_wake, tell_released
 from worker.alerts import DeadLetters, OverdueSchedules, UnknownTypes
 from worker.observation import OrphanWatch
@@ -146,7 +145,5 @@ class Leader:
         return deleted >= self.settings.retention_batch
 
     def prune(self) -> bool:
-        retention.prune_workers(self.database, self.settings)
-        retention.prune_rollups(self.database, self.settings)
-        tries.prune(self.database)
-        return retention.prune_keys(self.database) >= retention.ROWS_AT_ONCE
+        deleted = pruning.prune(self.database, self.settings)
+        return max(deleted.values()) >= pruning.ROWS_AT_ONCE

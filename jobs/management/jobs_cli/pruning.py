@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, OutputWrapper
 
-from jobs import conf, retention
+from jobs import conf, pruning, retention
 from jobs.database import DjangoDatabase
 from jobs.management.arguments import print_json
 
@@ -30,13 +30,14 @@ def run(stdout: OutputWrapper, options: dict[str, Any]) -> None:
     database = DjangoDatabase()
     deleted = {
         "jobs": retention.run_pass(database, settings),
-        "workers": retention.prune_workers(database, settings),
-        "rollups": retention.prune_rollups(database, settings),
+        **pruning.prune(database, settings),
     }
     if options["json"]:
         print_json(stdout, deleted)
     else:
         stdout.write(
-            f"Deleted {deleted['jobs']:,} jobs, {deleted['workers']:,} rows of workers "
-            f"and {deleted['rollups']:,} of minutes older than {settings.retention_days:g} days."
+            f"Deleted {deleted.pop('jobs'):,} jobs older than {settings.retention_days:g} days."
         )
+        for name, count in deleted.items():
+            if count:
+                stdout.write(f"Deleted {count:,} old rows of {name.replace('_', ' ')}.")
