@@ -15,6 +15,7 @@ from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.urls import Resolver404, path, re_path, resolve
 
+from jobs.api.charsets import with_known_charsets
 from jobs.live.console import Console
 from jobs.live.events import EventStream
 from jobs.live.gate import request_of
@@ -41,7 +42,7 @@ def http(django: Application) -> Application:
         chosen = events if _is_stream(scope) else django
         await chosen(scope, receive, send)
 
-    return application
+    return with_known_charsets(application)
 
 
 def websocket() -> URLRouter:

@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.core.asgi import get_asgi_application
 from django.urls import URLPattern, get_resolver
 
 from jobs import registry
@@ -561,6 +563,23 @@ def test_only_json_is_read(client: Any, cases: Cases) -> None:
             response = client.generic("POST", path, body, content_type)
             cases.refused((content_type, path), response, 400, 415)
     untouched()
+
+
+def test_a_charset_that_is_no_text_is_refused_in_front_of_django(cases: Cases) -> None:
+    """Django itself raises on these while it reads the headers."""
+    from channels.testing import HttpCommunicator
+
+    from jobs.live.routing import http
+
+    application = http(get_asgi_application())
+    for charset in (b"zlib", b"rot13", b"base64", b"hex", b"\x00", b"utf-8"):
+        headers = [
+            (b"content-type", b"application/json; charset=" + charset),
+            (b"host", b"testserver"),
+        ]
+        asked = HttpCommunicator(application, "POST", JOBS, b"{}", headers)
+        status = async_to_sync(asked.get_response)()["status"]
+        cases.expect(status == (401 if charset == b"utf-8" else 415), f"{charset!r}: {status}")
 
 
 ACCEPTS = [
