@@ -146,4 +146,4 @@ class Leader:
 
     def prune(self) -> bool:
         deleted = pruning.prune(self.database, self.settings)
-        return max(deleted.values()) >= pruning.ROWS_AT_ONCE
+        return max(deleted.values()) >= retention.ROWS_AT_ONCE

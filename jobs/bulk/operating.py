@@ -229,7 +229,7 @@ def _find(id: object, *, lock: bool) -> BulkOperation:
     except ValueError:
         raise NotFound("bulk operation", clean(str(id), 60)) from None
     if lock:
-        operations = operations.select_for_update(no_key=True)  # type: ignore[assignment]
+        operations = operations.select_for_update(no_key=True)
     found = operations.filter(id=wanted).first()
     if found is None:
         raise NotFound("bulk operation", wanted)

@@ -171,7 +171,7 @@ class Run:
         if str(operation.job_id) != self._context.job_id:
             return False
         jobs = Job.objects.using(conf.get().database).filter(
-            id=operation.job_id,
+            id=self._context.job_id,
             lease_epoch=self._context.lease_epoch,
             status=Status.PROCESSING,
         )

@@ -41,6 +41,12 @@ def worked(operation: BulkOperation) -> BulkOperation:
     return bulk.get(operation.id)
 
 
+def jobs_of(operation: BulkOperation) -> Any:
+    """The job that works on it, if it is there."""
+    assert operation.job_id is not None
+    return Job.objects.filter(id=operation.job_id)
+
+
 def statuses(*jobs: Job) -> list[str]:
     found = dict(Job.objects.values_list("id", "status"))
     return [found.get(job.id, "gone") for job in jobs]
@@ -157,7 +163,7 @@ class TestWhatIsLeftAlone:
     def test_a_bulk_cancel_does_not_cancel_its_own_job(self) -> None:
         operation = worked(bulk.create("cancel", Filters()))
         assert (operation.status, operation.changed) == ("completed", 0)
-        assert Job.objects.get(id=operation.job_id).status == Status.COMPLETED
+        assert jobs_of(operation).get().status == Status.COMPLETED
 
     def test_a_job_that_changes_before_its_batch_is_skipped_with_a_reason(
         self, monkeypatch: pytest.MonkeyPatch
@@ -341,7 +347,7 @@ class TestPausing:
         gone, cancelled = bulk.create("retry", DEAD), bulk.create("retry", DEAD)
         paused = bulk.create("retry", DEAD)
         bulk.pause(paused.id)
-        Job.objects.filter(id=gone.job_id).delete()
+        jobs_of(gone).delete()
         lifecycle.cancel(cancelled.job_id)
         lifecycle.cancel(paused.job_id)
         assert bulk.mend(DjangoDatabase()) == 2
@@ -358,16 +364,16 @@ class TestTurns:
     def test_the_second_of_a_family_waits_for_the_first(self) -> None:
         first, second = bulk.create("retry", DEAD), bulk.create("purge", DEAD)
         BulkOperation.objects.filter(id=first.id).update(status="running")
-        Job.objects.filter(id=first.job_id).update(due_at=None)
+        jobs_of(first).update(due_at=None)
         assert worked(second).status == "pending"
         assert bulk.as_json(second)["waits_for"] == str(first.id)
         bulk.abort(first.id)
-        Job.objects.filter(id=second.job_id).update(due_at=timezone.now())
+        jobs_of(second).update(due_at=timezone.now())
         assert worked(second).status == "completed"
 
     def test_the_older_goes_first_also_when_the_younger_is_looked_at_first(self) -> None:
         first, second = bulk.create("retry", DEAD), bulk.create("retry", DEAD)
-        held = Job.objects.filter(id=first.job_id)
+        held = jobs_of(first)
         held.update(due_at=None)
         assert worked(second).status == "pending"
         held.update(due_at=timezone.now())
@@ -539,6 +545,6 @@ class TestTelling:
     def test_its_job_is_internal_and_urgent_and_every_worker_serves_its_queue(self) -> None:
         from worker.options import _queues
 
-        job = Job.objects.get(id=bulk.create("retry", DEAD).job_id)
+        job = jobs_of(bulk.create("retry", DEAD)).get()
         assert (job.metadata, job.priority, job.queue) == (INTERNAL, 1, "coppice")
         assert _queues("mail") == ("mail", "coppice")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from jobs import bulk
-from jobs.management.jobs_cli import bulk as command
 from jobs.models import AuditEntry, BulkOperation
 from jobs.states import Status
 from jobs.testing import run_due_jobs
@@ -54,8 +53,13 @@ def test_a_person_is_asked_with_the_number(
 ) -> None:
     make_job("dead")
     asked: list[str] = []
+
+    def ask(text: str) -> str:
+        asked.append(text)
+        return said
+
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or said)
+    monkeypatch.setattr("builtins.input", ask)
     if count:
         run("bulk", "start", "purge")
     else:
@@ -112,7 +116,7 @@ def test_following_ends_with_the_operation(monkeypatch: pytest.MonkeyPatch) -> N
     def meanwhile(_: float) -> None:
         run_due_jobs()
 
-    monkeypatch.setattr(command.time, "sleep", meanwhile)
+    monkeypatch.setattr("jobs.management.jobs_cli.bulk.time.sleep", meanwhile)
     assert answer("bulk", "start", "retry", "--yes", "--follow")["status"] == "completed"
 
 
