@@ -17,6 +17,7 @@ from typing import Any
 
 from jobs.drafts import check_priority
 from jobs.errors import InvalidInput
+from jobs.masking import masked
 from jobs.payloads import check_json, check_text
 from jobs.states import State, Status
 from jobs.timing import IntervalRule, parse_moment, parse_rule
@@ -247,7 +248,8 @@ def _words(name: str, value: Any) -> str:
         case "error", _:
             return f"error contains {value!r}"
         case "payload", _:
-            return f"payload has {json.dumps(value, ensure_ascii=False)}"
+            # With what is masked left out: the audit and the console show these words.
+            return f"payload has {json.dumps(masked('', value), ensure_ascii=False)}"
         case _, datetime():
             return f"{name.replace('_', ' ')} {value:%Y-%m-%d %H:%M:%S %Z}".rstrip()
         case _, int() if name.startswith("min_"):

@@ -14,6 +14,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from jobs import Context, Discard, Hold, Retry, enqueue, events, masking, registry, tokens
+from jobs.filtering import Filters
 from jobs.masking import MASKED, Reader, masked, reader, scrubbed
 from jobs.models import Attempt, Job, JobLog
 from jobs.testing import run_due_jobs
@@ -117,6 +118,12 @@ class TestSearch:
         assert (not Reader(reads=False).refusal(**asked)) is viewer
         assert (not Reader(reads=True).refusal(**asked)) is operator
         assert not Reader(reads=True, sees_masked=True).refusal(**asked)
+
+    def test_its_words_hold_no_masked_value(self) -> None:
+        filters = Filters.from_json({"payload": {"user": "anna", "deep": [{"pin": 471147}]}})
+        assert (
+            filters.in_words() == f'payload has {{"user": "anna", "deep": [{{"pin": "{MASKED}"}}]}}'
+        )
 
 
 class TestTexts:
