@@ -10,28 +10,24 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
 from django.contrib.admin.options import ActionLocation
-from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from jobs import conf, lifecycle, listing
-from jobs.admin.filters import PRIORITIES, PriorityFilter, QueueFilter, StatusFilter, TypeFilter
-from jobs.admin.reading import COUNTED, ReadOnlyAdmin, cut, may_read, pretty
+from jobs.admin.ledger import showing as ledger
+from jobs.admin.reading import COUNTED, ReadOnlyAdmin, may_read, pretty
 from jobs.console.navigation import Entry
 from jobs.database import DjangoDatabase
 from jobs.edges import blocked_by
-from jobs.errors import InvalidInput, TooBroad
 from jobs.lifecycle import Changed
-from jobs.limits import limited
 from jobs.masking import masked
 from jobs.models import Attempt, Job, JobLog
 from jobs.reasons import why_not_running
-from jobs.states import Status
 
 SHOWN = 200
 SECONDS = 3.0
@@ -65,99 +61,34 @@ ACTIONS = frozenset(
 @admin.register(Job)
 class JobAdmin(ReadOnlyAdmin):
     nav = Entry(label="Jobs", order=20, icon="jobs", key="j")
-    list_display = (
-        "type_line",
-        "state_shown",
-        "attempts",
-        "queue",
-        "priority_word",
-        "created_at",
-        "id_end",
-    )
-    list_filter = (StatusFilter, PriorityFilter, QueueFilter, TypeFilter)
-    search_fields = ("id",)
-    search_help_text = "The first characters of an id"
-    actions = ("cancel_jobs", "retry_jobs", "purge_jobs")
 
-    # Which jobs, and in which order
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view
+        return [
+            path("", view(self.changelist_view), name="jobs_job_changelist"),
+            path("export/", view(self.export_view), name="jobs_job_export"),
+            path("bulk/", view(self.bulk_view), name="jobs_job_bulk"),
+            *super().get_urls(),
+        ]
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
-        jobs = listing.matching(listing.Filters())
-        return jobs.defer(*listing.HEAVY) if _is_list(request) else jobs
-
-    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        if request.GET.get("status") == Status.FAILED:
-            return ("-failed_at", "-id")  # as the index of the dead letters has them
-        return ("-id",)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Job], search_term: str
-    ) -> tuple[QuerySet[Job], bool]:
-        prefix = search_term.strip()
-        if not prefix:
-            return queryset, False
-        try:
-            first, last = listing.range_of(prefix)
-        except InvalidInput:
-            return queryset.none(), False
-        return queryset.filter(id__gte=first, id__lte=last), False
+    # The list
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        if request.method == "POST":
-            try:
-                return super().changelist_view(request, extra_context)
-            except ValidationError:  # an id that is none
-                return HttpResponseBadRequest("There are no such jobs.")
-        try:
-            with limited(DjangoDatabase(), seconds=SECONDS) as now:
-                request.coppice_now = now  # type: ignore[attr-defined]
-                response = super().changelist_view(request, extra_context)
-                if isinstance(response, TemplateResponse):
-                    response.render()  # this is what reads the rows
-                return response
-        except TooBroad:
-            messages.warning(
-                request, "That took too long to find. Choose a status first, or another filter."
-            )
-            return HttpResponseRedirect(request.path)
+        self.require_view(request)
+        return ledger.show(self, request)
 
-    def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Any], Any]]:
-        """With the column that depends on who looks, and the database's clock read once."""
-        now = getattr(request, "coppice_now", None)
+    def export_view(self, request: HttpRequest) -> HttpResponse:
+        self.require_view(request)
+        return ledger.export(request)
 
-        @admin.display(description="state")
-        def state(job: Job) -> str:
-            return job.state_at(_now() if now is None else now).value
+    def bulk_view(self, request: HttpRequest) -> HttpResponse:
+        self.require_view(request)
+        return ledger.bulk(self, request)
 
-        columns: list[str | Callable[[Any], Any]] = [
-            state if column == "state_shown" else column for column in self.list_display
-        ]
-        if may_read(request):
-            columns.insert(3, "error_line")
-        return columns
-
-    @admin.display(description="type", ordering="type")
-    def type_line(self, job: Job) -> str:
-        return cut(job.type, 60)
-
-    @admin.display(description="id ends in")
-    def id_end(self, job: Job) -> str:
-        """The random end: jobs made at about the same time have the same beginning."""
-        return str(job.id)[-12:]
-
-    @admin.display(description="priority")
-    def priority_word(self, job: Job) -> str:
-        return f"{job.priority} {PRIORITIES.get(job.priority, '')}"
-
-    @admin.display(description="attempts")
-    def attempts(self, job: Job) -> str:
-        return f"{job.attempt_count} of {job.max_attempts}"
-
-    @admin.display(description="error")
-    def error_line(self, job: Job) -> str:
-        return cut(job.last_error, 80)
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
+        return listing.matching(listing.Filters())
 
     # One job
 

@@ -24,7 +24,7 @@ add(
         label="Dead letters",
         order=30,
         url="admin:jobs_job_changelist",
-        query="status=failed",
+        query="state=dead",
         icon="dead",
         key="d",
         badge=dead,

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 
 from jobs import permissions
 from jobs.console import navigation
@@ -63,6 +65,10 @@ class ConsoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def require_view(self, request: HttpRequest) -> None:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+
     def may(self, request: HttpRequest, permission: str) -> bool:
         return request.user.has_perm(permission)
 
@@ -85,6 +91,11 @@ class ConsoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         each = self.admin_site.each_context(request)
         whole = {**each, "opts": self.opts, **self.in_shell(request, context)}
         return dressed(TemplateResponse(request, template, whole, status=status))
+
+    def address(self, name: str, *arguments: Any) -> str:
+        """The address of a page of this admin: "changelist", "change" and its own ones."""
+        place = f"admin:{self.opts.app_label}_{self.opts.model_name}_{name}"
+        return reverse(place, args=arguments, current_app=self.admin_site.name)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

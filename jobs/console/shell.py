@@ -12,6 +12,7 @@ from django.urls import NoReverseMatch, reverse
 from jobs import conf, permissions
 from jobs.console import navigation, sample
 from jobs.errors import SettingsError
+from jobs.states import State
 
 LOUD = ("prod", "production", "live")
 CAREFUL = ("staging", "stage", "preprod", "pre-production", "uat", "qa")
@@ -28,6 +29,7 @@ def shell(request: HttpRequest, site: AdminSite) -> dict[str, Any]:
         "environment": environment(),
         "now": f"{time.time():.3f}",
         "live": _live(request, site) if may_view else {},
+        "states": [*State, "purged"] if may_view else [],
         "search": _address(site, "jobs_job_changelist") if may_view else "",
     }
 

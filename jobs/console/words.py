@@ -26,6 +26,7 @@ ICONS = {
     "stopped": "cancelled",
     "stale": "warning",
     "aborted": "cancelled",
+    "purged": "x",
 }
 
 NONE = "\N{EN DASH}"

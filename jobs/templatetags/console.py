@@ -61,6 +61,37 @@ def instant(at: datetime | None) -> SafeString:
     )
 
 
+@register.simple_tag
+def since(begin: datetime, now: datetime | None = None) -> SafeString:
+    """How long something has been going on; the page's script counts on."""
+    length = ((now or timezone.now()) - begin).total_seconds()
+    return format_html(
+        '<time datetime="{}" title="since {}" data-since>{}</time>',
+        begin.isoformat(),
+        timezone.localtime(begin).strftime("%Y-%m-%d %H:%M:%S %Z"),
+        words.duration(max(0.0, length)),
+    )
+
+
+@register.simple_tag
+def none() -> SafeString:
+    """Nothing to be said here."""
+    return format_html('<span class="none">{}</span>', words.NONE)
+
+
+@register.simple_tag
+def length(seconds: float | None) -> SafeString | str:
+    """A length of time, or nothing to be said."""
+    return none() if seconds is None else words.duration(seconds)
+
+
+@register.filter
+def one_line(text: str, most: int = 140) -> str:
+    """The text on one line, cut."""
+    line = " ".join(str(text)[: most * 2].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 @register.filter
 def duration(seconds: float | None) -> str:
     """A length of time: "340 ms", "12.4 s", "3 min 20 s"."""

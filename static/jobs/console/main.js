@@ -49,6 +49,8 @@ function toggle() {
   else live.pause();
 }
 
+// What a page wants to have the focus, without jumping down to it.
+document.querySelector("[data-focus]")?.focus({ preventScroll: true });
 times.start();
 confirming.start();
 shortcuts.start({

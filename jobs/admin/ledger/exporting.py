@@ -1,0 +1,152 @@
+"""The list as a file: CSV or JSON, streamed page by page, with a stated end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, StreamingHttpResponse
+
+from jobs.admin.ledger.asking import Ask
+from jobs.database import DjangoDatabase
+from jobs.errors import TooBroad
+from jobs.filtering import Filters
+from jobs.limits import limited
+from jobs.masking import masked
+from jobs.models import Job
+from jobs.walking import place, queryset
+
+MOST = 100_000
+CHUNK = 500
+SECONDS = 10.0
+COLUMNS = (
+    "id",
+    "type",
+    "queue",
+    "status",
+    "state",
+    "priority",
+    "attempt_count",
+    "max_attempts",
+    "scheduled_at",
+    "next_retry_at",
+    "created_at",
+    "started_at",
+    "completed_at",
+    "failed_at",
+    "cancelled_at",
+)
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet would take for a formula."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    ask: Ask
+    format: str
+    may_read: bool
+    """With errors, and in JSON with payloads."""
+    sees_all: bool
+    """Without masks."""
+
+    def response(self, request: HttpRequest) -> StreamingHttpResponse:
+        kind = "text/csv; charset=utf-8" if self.format == "csv" else "application/json"
+        parts = self.parts()
+        # A server that speaks ASGI would gather an ordinary iterator before it sends anything.
+        content: Any = _in_threads(parts) if isinstance(request, ASGIRequest) else parts
+        response = StreamingHttpResponse(content, content_type=kind)
+        name = f"jobs-{self.ask.tab.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}.{self.format}"
+        response["Content-Disposition"] = f'attachment; filename="{name}"'
+        response["Cache-Control"] = "no-store"
+        return response
+
+    def parts(self) -> Iterator[str]:
+        return self._csv() if self.format == "csv" else self._json()
+
+    def _csv(self) -> Iterator[str]:
+        columns = [*COLUMNS, *(["error"] if self.may_read else [])]
+        yield _line(columns)
+        written, why = 0, ""
+        for chunk, ended in self._chunks():
+            why = ended
+            written += len(chunk)
+            yield "".join(_line([_cell(row[name]) for name in columns]) for row in chunk)
+        if why:
+            yield _line([f"# {written:,} rows; {why}"])
+
+    def _json(self) -> Iterator[str]:
+        yield '{"jobs": ['
+        written, why = 0, ""
+        for chunk, ended in self._chunks():
+            why = ended
+            texts = [json.dumps(row, ensure_ascii=False) for row in chunk]
+            yield (",\n" if written and texts else "\n") + ",\n".join(texts)
+            written += len(chunk)
+        yield f"\n], {json.dumps({'count': written, 'complete': not why, 'note': why})[1:]}"
+
+    def _chunks(self) -> Iterator[tuple[list[dict[str, Any]], str]]:
+        """Rows, and why nothing follows although there is more."""
+        left = MOST
+        for filters in self.ask.wholes:
+            after: str | None = None
+            while left > 0:
+                try:
+                    jobs, now = self._page(filters, after, min(CHUNK, left))
+                except TooBroad:
+                    yield [], "the search took too long here and was stopped: narrow it"
+                    return
+                left -= len(jobs)
+                yield [self._row(job, now) for job in jobs], ""
+                if len(jobs) < CHUNK:
+                    break
+                after = place(filters, jobs[-1])
+        if left <= 0:
+            yield [], f"an export ends after {MOST:,}: narrow the filters for the rest"
+
+    def _page(self, filters: Filters, after: str | None, size: int) -> tuple[list[Job], float]:
+        rows = queryset(filters, after=after)
+        if self.may_read and self.format == "json":
+            rows = rows.defer(None).defer("result", "metadata", "last_error")
+        with limited(DjangoDatabase(), seconds=SECONDS) as now:
+            return list(rows[:size]), now
+
+    def _row(self, job: Job, now: float) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            name: _plain(getattr(job, name)) for name in COLUMNS if name != "state"
+        }
+        found["state"] = job.state_at(now).value
+        if self.may_read:
+            found["error"] = getattr(job, "error_start", "")
+            if self.format == "json":
+                found["payload"] = job.payload if self.sees_all else masked(job.type, job.payload)
+        return found
+
+
+async def _in_threads(parts: Iterator[str]) -> AsyncIterator[str]:
+    end = object()
+    while (part := await sync_to_async(next)(parts, end)) is not end:
+        yield str(part)
+
+
+def _line(cells: list[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(FORMULAS) else text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if isinstance(value, int | str | None) else str(value)

@@ -1,0 +1,176 @@
+"""The page of the list, and the parts of it that its script asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from jobs.admin.ledger import acting, actions, asking, bars, columns, exporting, reading
+from jobs.admin.ledger.asking import Ask
+from jobs.admin.ledger.tabs import Tab
+from jobs.admin.reading import may_read
+from jobs.console import confirming
+from jobs.console.lists import SIZES
+from jobs.console.words import count
+from jobs.errors import CoppiceError, TooBroad
+
+TEMPLATE = "admin/jobs/job/ledger.html"
+ROWS_TEMPLATE = "admin/jobs/job/rows_only.html"
+CONFIRM = "admin/console/confirm.html"
+HIDDEN_COOKIE = "coppice_columns_off"
+MOST_ROWS = 200
+
+
+def show(admin: Any, request: HttpRequest) -> HttpResponse:
+    if request.method == "POST":
+        return _post(admin, request)
+    if "ids" in request.GET:
+        return _rows_only(admin, request)
+    return _page(admin, request, _ask(request))
+
+
+def export(request: HttpRequest) -> HttpResponse:
+    ask = _ask(request, without=("format",))
+    ask.after = ask.before = ""
+    made = exporting.Export(
+        ask=ask,
+        format="json" if request.GET.get("format") == "json" else "csv",
+        may_read=may_read(request),
+        sees_all=_sees_all(request),
+    )
+    return cast("HttpResponse", made.response(request))
+
+
+def bulk(admin: Any, request: HttpRequest) -> HttpResponse:
+    """Ask about all that match, then hand it to a worker."""
+    name = request.POST.get("action") or request.GET.get("action", "")
+    action = actions.find(request, name)
+    ask = _ask(request, without=("action",))
+    back = f"{admin.address('changelist')}{ask.url()}"
+    if ask.problems:
+        messages.error(request, "Nothing was changed. Mend the filter in red first.")
+        return HttpResponseRedirect(back)
+    try:
+        if request.method == "POST":
+            question = acting.about_all(request, action, ask, back)
+            if question.problem or (question.type and not confirming.typed(request, question.type)):
+                return _confirm(admin, request, question)
+            operation = acting.begin_bulk(request, action, ask)
+        else:
+            return _confirm(admin, request, acting.about_all(request, action, ask, back))
+    except TooBroad:
+        messages.error(request, "Nothing was changed. That search takes too long; narrow it first.")
+        return HttpResponseRedirect(back)
+    except CoppiceError as error:
+        messages.error(request, f"Nothing was changed. {error}")
+        return HttpResponseRedirect(back)
+    number = count(operation.matched, is_least=operation.matched_is_capped)
+    messages.success(request, f"Asked a worker to {action.name.replace('_', ' ')} {number} jobs.")
+    return HttpResponseRedirect(_bulk_page(admin, operation.id) or back)
+
+
+def _post(admin: Any, request: HttpRequest) -> HttpResponse:
+    action = actions.find(request, request.POST.get("action", ""))
+    back = _back(request)
+    answer = acting.act_on_selection(request, action, back)
+    return answer if isinstance(answer, HttpResponse) else _confirm(admin, request, answer)
+
+
+def _confirm(admin: Any, request: HttpRequest, question: Any) -> HttpResponse:
+    context = {"title": question.title, "question": question}
+    return cast("HttpResponse", admin.page(request, CONFIRM, context))
+
+
+def _rows_only(admin: Any, request: HttpRequest) -> HttpResponse:
+    """The rows of some ids as the tab shows them: what a page patches its own with."""
+    ids = []
+    for text in request.GET["ids"].split(",")[:MOST_ROWS]:
+        try:
+            ids.append(UUID(text))
+        except ValueError:
+            continue
+    ask = _ask(request, without=("ids",))
+    context = {"rows": reading.rows_of(ids), "columns": _columns(request, ask.tab), "may_act": True}
+    return cast("HttpResponse", admin.page(request, ROWS_TEMPLATE, context))
+
+
+def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
+    listed = reading.read(ask)
+    offered = actions.offered(request, ask.tab)
+    context = {
+        "title": "Jobs",
+        "ask": ask,
+        "listed": listed,
+        "rows": listed.rows,
+        "columns": _columns(request, ask.tab),
+        "choices": columns.of_tab(ask.tab.name, may_read=may_read(request)),
+        "hidden_columns": _hidden(request),
+        "tabs": bars.tabs(ask, listed.total),
+        "actions": offered,
+        "may_act": bool(offered),
+        "all_that_match": _all_that_match(admin, ask, offered),
+        "bar": bars.bar(ask, may_read=may_read(request)),
+        "topics": " ".join(asking.topics(ask)),
+        "is_first_page": not (ask.after or ask.before or ask.sort),
+        "here": f"{request.path}{ask.url(after=ask.after, before=ask.before)}",
+        "newest": ask.url(),
+        "sizes": [(size, ask.url(rows=str(size)), size == ask.size) for size in SIZES],
+        "export": admin.address("export"),
+        "wider": ask.url(last="30d", time=None),
+    }
+    return cast("HttpResponse", admin.page(request, TEMPLATE, context))
+
+
+def _ask(request: HttpRequest, without: tuple[str, ...] = ()) -> Ask:
+    given: Mapping[str, str] = {
+        name: value for name, value in request.GET.items() if name not in without
+    }
+    return asking.parse(
+        given, may_read=may_read(request), sees_all=_sees_all(request), now=timezone.now()
+    )
+
+
+def _sees_all(request: HttpRequest) -> bool:
+    return request.user.is_active and request.user.is_superuser
+
+
+def _columns(request: HttpRequest, tab: Tab) -> list[columns.Column]:
+    return columns.of_tab(tab.name, may_read=may_read(request), hidden=_hidden(request))
+
+
+def _hidden(request: HttpRequest) -> frozenset[str]:
+    return frozenset(request.COOKIES.get(HIDDEN_COOKIE, "").split("."))
+
+
+def _all_that_match(
+    admin: Any, ask: Ask, offered: list[actions.Action]
+) -> list[tuple[actions.Action, str]]:
+    place = admin.address("bulk")
+    return [
+        (action, f"{place}{ask.url(action=action.name)}") for action in offered if not ask.problems
+    ]
+
+
+def _back(request: HttpRequest) -> str:
+    """The list one came from, with its filters and its place."""
+    wanted = request.POST.get("next", "")
+    hosts = {request.get_host()}
+    if wanted.startswith(request.path) and url_has_allowed_host_and_scheme(wanted, hosts):
+        return wanted
+    return request.get_full_path()
+
+
+def _bulk_page(admin: Any, id: UUID) -> str:
+    try:
+        return reverse(
+            "admin:jobs_bulkoperation_change", args=[id], current_app=admin.admin_site.name
+        )
+    except NoReverseMatch:
+        return ""
