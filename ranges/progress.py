@@ -33,7 +33,7 @@ _ACTIVE = """r.active_seconds + CASE WHEN r.status = 'running' AND r.resumed_at 
     THEN greatest(extract(epoch FROM clock_timestamp() - r.resumed_at), 0) ELSE 0 END"""
 
 SUMS = f"""
-SELECT r.name, r.status, r.reason, r.probing, r.rows_estimate, r.hi - r.lo, r.prune_errors,
+SELECT r.id::text, r.name, r.status, r.reason, r.probing, r.rows_estimate, r.hi - r.lo, r.prune_errors,
     r.probe_timeouts, ({_ACTIVE})::float8, r.concurrency,
     n.rows_ok, n.rows_failed, n.width_ok, n.width_skipped, n.width_failed, n.width_left,
     n.leaves, n.retries, n.fenced, n.busy_seconds, n.states,
@@ -61,19 +61,23 @@ CROSS JOIN LATERAL (
             count(*) FILTER (WHERE m.state = 'error')] AS states
     FROM ranges_rangenode m WHERE m.run_id = r.id
 ) n
-WHERE r.id = %(run)s
+WHERE r.id = ANY(%(runs)s::uuid[])
 """
 
 SAMPLES = f"""
-SELECT rows_ok + rows_failed, width_done, active_seconds
-FROM ranges_rangesample WHERE run_id = %(run)s ORDER BY at DESC LIMIT {SAMPLES_USED}
+SELECT wanted.id::text, s.rows, s.width_done, s.active_seconds
+FROM unnest(%(runs)s::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
+    SELECT rows_ok + rows_failed AS rows, width_done, active_seconds, at
+    FROM ranges_rangesample WHERE run_id = wanted.id ORDER BY at DESC LIMIT {SAMPLES_USED}
+) s
+ORDER BY s.at
 """
 
 # Only text: its widths are projections, which the database cannot make.
 TEXT_PIECES = """
-SELECT r.lo_key, r.hi_key, n.cur_key, n.hi_key
+SELECT r.id::text, r.lo_key, r.hi_key, n.cur_key, n.hi_key
 FROM ranges_rangerun r LEFT JOIN ranges_rangenode n ON n.run_id = r.id AND n.cur_key < n.hi_key
-WHERE r.id = %(run)s
+WHERE r.id = ANY(%(runs)s::uuid[])
 """
 
 # Whichever lane comes first within the ten seconds takes the sample; two at once do no harm.
@@ -159,20 +163,40 @@ class Progress:
 
 def progress(run: RangeRun | UUID | str, *, database: Database | None = None) -> Progress:
     """Read by two or three statements of a few milliseconds, whatever the size of the run."""
-    database = database or DjangoDatabase()
     run_id = str(getattr(run, "id", run))
-    found = database.rows(SUMS, {"run": run_id})
-    if not found:
+    found = progress_of([run_id], database=database).get(run_id)
+    if found is None:
         raise NotFound("range run", run_id)
-    sums = _Sums(*found[0])
-    samples = [_Sample(*row) for row in reversed(database.rows(SAMPLES, {"run": run_id}))]
-    is_text = sums.width is None
-    share = (
-        _text_left(database.rows(TEXT_PIECES, {"run": run_id}))
-        if is_text
-        else _share(sums.width, sums.width_left)
-    )
-    return _put_together(run_id, sums, samples, share)
+    return found
+
+
+def progress_of(
+    runs: Iterable[RangeRun | UUID | str], *, database: Database | None = None
+) -> dict[str, Progress]:
+    """The same of many runs by their ids, in as many statements as for one."""
+    database = database or DjangoDatabase()
+    ids = [str(getattr(run, "id", run)) for run in runs]
+    if not ids:
+        return {}
+    sums = {id: _Sums(*row) for id, *row in database.rows(SUMS, {"runs": ids})}
+    samples: dict[str, list[_Sample]] = {}
+    for id, *row in database.rows(SAMPLES, {"runs": ids}):
+        samples.setdefault(id, []).append(_Sample(*row))
+    texts = [id for id, found in sums.items() if found.width is None]
+    pieces: dict[str, list[tuple[Any, ...]]] = {}
+    for id, *row in database.rows(TEXT_PIECES, {"runs": texts}) if texts else ():
+        pieces.setdefault(id, []).append(tuple(row))
+    return {
+        id: _put_together(
+            id,
+            found,
+            samples.get(id, []),
+            _text_left(pieces.get(id, []))
+            if found.width is None
+            else _share(found.width, found.width_left),
+        )
+        for id, found in sums.items()
+    }
 
 
 def take_sample(database: Database, run_id: str, *, apart: float = SAMPLE_SECONDS * 0.8) -> bool:

@@ -11,7 +11,8 @@ from rich.table import Table
 from jobs import conf
 from jobs.management.arguments import print_json, print_table, shown
 from ranges import declaring
-from ranges.management.rangejob_cli.facts import facts, status_text
+from ranges.facts import facts
+from ranges.management.rangejob_cli.facts import status_text
 from ranges.models import RangeRun
 from ranges.progress import Progress, progress
 from ranges.states import RunStatus

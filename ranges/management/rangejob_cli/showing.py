@@ -9,19 +9,15 @@ from django.core.management.base import OutputWrapper
 from rich.table import Table
 from rich.text import Text
 
-from jobs import conf
-from jobs.database import DjangoDatabase
 from jobs.management.arguments import print_json, print_table, shown
-from jobs.models import Job
-from jobs.reasons import why_not_running
-from jobs.states import Status
 from ranges.drawing import coverage
-from ranges.management.rangejob_cli.facts import bounds, facts, in_table, status_text
+from ranges.facts import bounds, facts, why_idle
+from ranges.management.rangejob_cli.facts import in_table, status_text
 from ranges.management.rangejob_cli.following import follow
 from ranges.management.rangejob_cli.options import find_run
 from ranges.models import RangeRun
 from ranges.progress import Progress, in_words, progress
-from ranges.states import NodeState, RunStatus
+from ranges.states import NodeState
 
 HELP = "one run: how far it is, how fast it goes, and what failed"
 STRIP = 64
@@ -32,7 +28,6 @@ MARKS = {
     NodeState.RUNNING: ("▒", "bold cyan"),
     NodeState.PENDING: ("·", "blue"),
 }
-NOW = "SELECT extract(epoch FROM statement_timestamp())::float8"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -54,19 +49,6 @@ def run(stdout: OutputWrapper, options: dict[str, Any]) -> None:
     print_table(stdout, _table(run, known))
     for reason in why:
         stdout.write(f"Not at work: {shown(reason)}.")
-
-
-def why_idle(run: RangeRun, known: Progress) -> list[str]:
-    """Why a run that should be at work is not."""
-    if run.status != RunStatus.RUNNING or known.lanes or run.job_id is None:
-        return []
-    database = DjangoDatabase()
-    jobs = Job.objects.using(conf.get().database)
-    lane = jobs.filter(parent_id=run.job_id, status=Status.PENDING).order_by("id").first()
-    job = lane or jobs.filter(id=run.job_id).first()
-    if job is None:
-        return ["the job that drives it is gone: cancel it, or pause and resume it"]
-    return why_not_running(database, job, float(database.rows(NOW, {})[0][0]))
 
 
 def _table(run: RangeRun, known: Progress) -> Table:

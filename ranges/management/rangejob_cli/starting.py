@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, OutputWrapper
 
 from jobs.management.arguments import print_json
 from ranges import declaring, lifecycle
-from ranges.management.rangejob_cli.facts import facts
+from ranges.facts import facts
 from ranges.management.rangejob_cli.following import follow
 from ranges.management.rangejob_cli.options import (
     BY,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import OutputWrapper
@@ -12,12 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.management.arguments import print_json, print_table, shown
-from ranges.loading import Halted, load
+from ranges.facts import findings
 from ranges.management.rangejob_cli.options import find_run
-from ranges.models import RangeRun
-from ranges.proof import Verdict, sweep_probe, verify
-from ranges.sources import ProbeTimeout
-from ranges.states import ENDED, RunStatus
+from ranges.proof import Verdict, verify
 
 HELP = "prove that the run covers its range; exits with 1 when it finds something"
 
@@ -32,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(stdout: OutputWrapper, options: dict[str, Any]) -> None:
     run = find_run(options["id"])
     verdict = verify(run)
-    found = _findings(run, verdict, options["complete"])
+    found = findings(run, verdict, must_be_complete=options["complete"])
     if options["json"]:
         print_json(stdout, verdict.as_json() | {"findings": found})
     else:
@@ -43,31 +39,6 @@ def run(stdout: OutputWrapper, options: dict[str, Any]) -> None:
             stdout.write("All is as it should be.")
     if found:
         sys.exit(1)
-
-
-def _findings(run: RangeRun, verdict: Verdict, must_be_complete: bool) -> list[str]:
-    """What is wrong. Of a run that goes on, or was cancelled, something may be left."""
-    has_ended = run.status in ENDED and run.status != RunStatus.CANCELLED
-    if not must_be_complete and not has_ended:
-        if not run.planned:
-            return []
-        return list(replace(verdict, unfinished=0, open_failures=0).problems)
-    found = list(verdict.problems)
-    if not verdict.unfinished and (key := _comes_back(run)):
-        found.append(key)
-    return found
-
-
-def _comes_back(run: RangeRun) -> str:
-    """A row that needs work although its key was passed; empty: none, or nobody can tell."""
-    if run.probing != "witness":
-        return ""
-    try:
-        source = load(run).source
-        position = sweep_probe(run, source)
-    except (Halted, ProbeTimeout):
-        return ""
-    return "" if position is None else f"the row at {position} needs work"
 
 
 def _table(verdict: Verdict) -> Table:

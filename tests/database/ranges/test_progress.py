@@ -181,7 +181,7 @@ def test_progress_reads_its_run_alone_in_three_statements_at_most() -> None:
     with CaptureQueriesContext(connection) as asked:
         assert progress(runs[0]).nodes["pending"] == 300
     assert len(asked) <= 3
-    plan = explain(module.SUMS, {"run": str(runs[0].id)})
+    plan = explain(module.SUMS, {"runs": [str(runs[0].id)]})
     # Twice, and a bitmap counts once in the index and once in the table; the others have 1,500.
     assert rows_read(plan, "ranges_rangenode") <= 4 * 300
 
