@@ -151,7 +151,7 @@ class JobPagination(_Paged):
         if wanted.number and self.page.next is None and (shown or wanted.number == 1):
             return listing.Count(exact=before + shown, at_least=before + shown)
         counted = listing.count(self.filters)
-        seen = before + shown + (self.page.next is not None)
+        seen = before + shown + (self.page.next is not None) if shown else 0
         return counted if counted.at_least >= seen else listing.Count(exact=None, at_least=seen)
 
     def _next(self) -> str | None:
