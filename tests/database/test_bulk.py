@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
+import psycopg
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 
 from jobs import bulk, events, lifecycle
+from jobs.answers import JobCancelled, Snooze
 from jobs.bulk import choosing, running
 from jobs.errors import Conflict, InvalidInput, NotFound, TooBroad
 from jobs.filtering import Filters
+from jobs.ids import new_uuid
 from jobs.listing import INTERNAL
 from jobs.models import AuditEntry, BulkOperation, Job, JobLog
 from jobs.states import State, Status
@@ -274,6 +278,107 @@ class TestFaults:
         run_due_jobs()
         operation.refresh_from_db()
         assert (operation.status, operation.error) == ("failed", "colour: is not a filter")
+
+
+class Attempt:
+    """One attempt of an operation's job, as its handler sees it."""
+
+    def __init__(self, operation: BulkOperation) -> None:
+        jobs_of(operation).update(
+            status="processing", worker_id=new_uuid(), lease_epoch=F("lease_epoch") + 1
+        )
+        self.lease_epoch = jobs_of(operation).get().lease_epoch
+        self.job_id = str(operation.job_id)
+        self.stop_reason = ""
+        self.should_yield = False
+
+    def check_cancelled(self) -> None:
+        if self.stop_reason:
+            raise JobCancelled
+
+    def progress(self, done: int, total: int) -> None:
+        pass
+
+    def work(self, operation: BulkOperation) -> Any:
+        return running.Run(str(operation.id), cast("Any", self)).work()
+
+
+class TestAttempts:
+    def test_an_attempt_that_lost_its_lease_changes_nothing(self) -> None:
+        job = make_job("dead", type="nobody")
+        operation = bulk.create("retry", DEAD)
+        stale, fresh = Attempt(operation), Attempt(operation)
+        assert stale.work(operation) is None
+        assert statuses(job) == ["failed"]
+        assert bulk.get(operation.id).status == "pending"
+        fresh.work(operation)
+        assert statuses(job) == ["pending"]
+
+    def test_it_yields_after_a_batch_and_the_next_attempt_goes_on(
+        self, small_batches: None
+    ) -> None:
+        for _ in range(5):
+            make_job("dead", type="nobody")
+        operation = bulk.create("retry", DEAD)
+        first = Attempt(operation)
+        first.should_yield = True
+        snoozes = [first.work(operation) for _ in range(2)]  # its turn, and one batch
+        assert snoozes == [Snooze(0, quiet=True)] * 2
+        assert bulk.get(operation.id).changed == 3
+        assert Attempt(operation).work(operation) is None
+        assert (bulk.get(operation.id).status, bulk.get(operation.id).changed) == ("completed", 5)
+
+    def test_cancelling_its_job_aborts_it_after_the_batch(self, small_batches: None) -> None:
+        for _ in range(5):
+            make_job("dead", type="nobody")
+        operation = bulk.create("retry", DEAD)
+        attempt = Attempt(operation)
+        attempt.should_yield = True
+        attempt.work(operation)
+        attempt.stop_reason = "cancel"
+        with pytest.raises(JobCancelled):
+            attempt.work(operation)
+        operation = bulk.get(operation.id)
+        assert (operation.status, operation.error) == ("aborted", "its job was cancelled")
+        assert operation.changed == 3
+
+    def test_a_deadlock_undoes_the_batch_and_it_is_tried_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for _ in range(4):
+            make_job("dead", type="nobody")
+        operation = bulk.create("retry", DEAD)
+        audit_grow, raised = running.audit.grow, []
+
+        def once(*given: Any) -> None:
+            if not raised:
+                raised.append(True)
+                raise psycopg.errors.DeadlockDetected
+            audit_grow(*given)
+
+        monkeypatch.setattr(running.audit, "grow", once)
+        Attempt(operation).work(operation)
+        operation = bulk.get(operation.id)
+        assert (operation.status, operation.changed, operation.failed) == ("completed", 4, 0)
+        assert JobLog.objects.filter(event="retried").count() == 4
+
+    def test_a_database_that_is_away_ends_the_attempt_and_not_the_operation(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_job("dead", type="nobody")
+        operation = bulk.create("retry", DEAD)
+
+        def gone(*_: Any) -> None:
+            raise psycopg.OperationalError("the connection is closed")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(running.audit, "grow", gone)
+            with pytest.raises(psycopg.OperationalError):
+                Attempt(operation).work(operation)
+        operation = bulk.get(operation.id)
+        assert (operation.status, operation.changed, operation.failed) == ("running", 0, 0)
+        Attempt(operation).work(operation)
+        assert bulk.get(operation.id).changed == 1
 
 
 class TestPausing:
