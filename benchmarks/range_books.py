@@ -10,7 +10,7 @@ import psutil
 
 from benchmarks.figures import Figure, Goal, percentile
 from benchmarks.project.range_jobs import Mark, Nothing
-from benchmarks.range_runs import run_on_workers, wait_until_ended
+from benchmarks.range_runs import new_notes, run_on_workers, wait_until_ended
 from benchmarks.range_tables import TABLE
 from benchmarks.stage import Database, Scale, Stage
 from ranges import Leaf
@@ -116,7 +116,8 @@ def _killed(stage: Stage) -> list[Figure]:
 
 def _one_killed_run(database: Database, most: int) -> tuple[int, float]:
     started, kills = time.monotonic(), 0
-    with database.workers(processes=2, concurrency=5) as worker:
+    notes = new_notes(database.stage)
+    with database.workers(processes=2, concurrency=5, records=notes) as worker:
         run = Mark.start(concurrency=8, leaf=Leaf(max_size=KILLED_LEAF), failure_threshold=None)
         while kills < most:
             time.sleep(random.uniform(0.2, 1.5))

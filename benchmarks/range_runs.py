@@ -1,16 +1,25 @@
-"""The same way of running a range on real workers for all benchmarks that do."""
+"""The same way of running a range on real workers for all benchmarks that do.
+
+Leaves that note their start and end (`records.py`) are measured from the first start to the last
+end, whatever came before and after.
+"""
 
 from __future__ import annotations
 
+from itertools import count
+from pathlib import Path
 from typing import Any
 
-from benchmarks.stage import Database, wait_until
+from benchmarks import records
+from benchmarks.stage import Database, Stage, wait_until
 from ranges.declaring import RangeJob
 from ranges.models import RangeRun
 from ranges.progress import Progress, progress
 from ranges.states import ENDED, RunStatus
 
 LONGEST_SECONDS = 3_600.0
+
+_numbers = count(1)
 
 
 def run_on_workers(
@@ -19,13 +28,15 @@ def run_on_workers(
     *args: Any,
     lanes: int,
     processes: int = 1,
+    notes: Path | None = None,
     **options: Any,
 ) -> Progress:
     """Run it to its end on a worker that was waiting. Its seconds are `active_seconds`.
 
     They go from the planning of the run to its proof, by the database's clock.
     """
-    with database.workers(processes=processes, concurrency=-(-lanes // processes) + 1):
+    slots = -(-lanes // processes) + 1
+    with database.workers(processes=processes, concurrency=slots, records=notes):
         run = job.start(*args, concurrency=lanes, **options)
         wait_until_ended(database, run)
     run.refresh_from_db()
@@ -34,6 +45,24 @@ def run_on_workers(
     if not run.verify().is_complete:
         raise RuntimeError(f"the run did not cover its range: {run.verify().problems}")
     return progress(run)
+
+
+def new_notes(stage: Stage) -> Path:
+    """A file for the notes of one run."""
+    return stage.file(f"leaves_{next(_numbers)}")
+
+
+def leaf_seconds(notes: Path, leaves: int | None = None) -> float:
+    """From the start of the first leaf to the end of the last one, of so many.
+
+    Of a leaf that was done again the first time counts.
+    """
+    found = records.read(notes)
+    if leaves is not None and len(found.ends) != leaves:
+        raise RuntimeError(f"{len(found.ends)} leaves have ended, not {leaves}")
+    return max(each[0] for each in found.ends.values()) - min(
+        each[0] for each in found.starts.values()
+    )
 
 
 def wait_until_ended(database: Database, run: RangeRun) -> None:

@@ -12,10 +12,22 @@ from django.db.models import Q
 
 from benchmarks.figures import Figure, Goal
 from benchmarks.project.models import Row
-from benchmarks.project.range_jobs import Mark
-from benchmarks.range_runs import run_on_workers
-from benchmarks.stage import Database, Scale, Stage
-from ranges import Leaf
+from benchmarks.project.range_jobs import (
+    LookAll,
+    LookAnywhere,
+    LookPrefix,
+    LookRuns,
+    Mark,
+)
+from benchmarks.range_runs import (
+    LONGEST_SECONDS,
+    leaf_seconds,
+    new_notes,
+    run_on_workers,
+    wait_until_ended,
+)
+from benchmarks.stage import Database, Scale, Stage, wait_until
+from ranges import Leaf, RangeJob
 from ranges.positions import Position
 from ranges.querying import QuerySource
 from ranges.sizing import LeafSizer
@@ -41,9 +53,18 @@ SELECT CASE WHEN n <= %(dense)s THEN n ELSE %(dense)s + (n - %(dense)s) * %(gap)
     false, false, false, false
 FROM generate_series(1, %(rows)s::bigint) n
 """
+UPDATE = "UPDATE benchmark_row SET a = true WHERE id >= %s AND id < %s AND NOT a"
+BOUND = "SELECT id FROM benchmark_row WHERE id >= %s AND NOT a ORDER BY id LIMIT 1 OFFSET %s"
 LAST_KEY = 2 * 10**15
 RUNS = 2_000
-MARKS = {"one prefix": "a", "2,000 runs": "b", "anywhere": "c", "all": "d"}
+MARKS: dict[str, tuple[str, type[RangeJob], float]] = {
+    "one prefix": ("a", LookPrefix, 4),
+    "2,000 runs": ("b", LookRuns, 5),
+    "anywhere": ("c", LookAnywhere, 6),
+    "all": ("d", LookAll, 0.1),
+}
+"""Which rows are done: their column, the job over the others, and the seconds it should take."""
+LOOKING_LANES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,20 +94,33 @@ def measure(stage: Stage) -> list[Figure]:
 
 
 def _by_hand(stage: Stage, size: Size) -> list[Figure]:
-    loop, ours = [], []
+    """The same UPDATEs by two loops without an engine: one finds the bounds, one adds to an id."""
+    names = {
+        "UPDATE in a loop that finds the bounds": (_loop_of_bounds, 1.02),
+        "UPDATE in a loop of plain ids": (_loop_of_ids, 1.05),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    ours: list[float] = []
     for _ in range(stage.repeat):
+        for name, (loop, _) in names.items():
+            with stage.database() as database:
+                _fill_undone(database, size.marked)
+                seconds[name].append(loop(database, size))
+        notes = new_notes(stage)
         with stage.database() as database:
             _fill_undone(database, size.marked)
-            loop.append(size.marked / _loop(database, size))
-        with stage.database() as database:
-            _fill_undone(database, size.marked)
-            found = run_on_workers(database, Mark, lanes=1, leaf=Leaf(max_size=size.marked_leaf))
+            leaf = Leaf(max_size=size.marked_leaf)
+            found = run_on_workers(database, Mark, lanes=1, leaf=leaf, notes=notes)
             assert found.rows == size.marked
-            ours.append(size.marked / found.active_seconds)
+        ours.append(leaf_seconds(notes, -(-size.marked // size.marked_leaf)))
     return [
-        Figure(name="UPDATE in a loop by hand", unit="rows/s", samples=loop),
-        Figure(name="the same as a range job, 1 lane", unit="rows/s", samples=ours,
-               beside="UPDATE in a loop by hand", goal=Goal(at_least=0.98, of_ratio=True)),
+        figure
+        for name, (_, most) in names.items()
+        for figure in (
+            Figure(name=name, unit="s", samples=seconds[name]),
+            Figure(name=f"range job, 1 lane, beside {name.removeprefix('UPDATE in ')}", unit="s",
+                   samples=ours, beside=name, goal=Goal(at_most=most, of_ratio=True)),
+        )
     ]  # fmt: skip
 
 
@@ -101,19 +135,29 @@ def _fill_undone(database: Database, rows: int) -> None:
     database.tidy()
 
 
-def _loop(database: Database, size: Size) -> float:
+def _loop_of_ids(database: Database, size: Size) -> float:
     with psycopg.connect(database.url, autocommit=True) as connection:
         started = time.perf_counter()
         for lo in range(1, size.marked + 1, size.marked_leaf):
-            connection.execute(
-                "UPDATE benchmark_row SET a = true WHERE id >= %s AND id < %s AND NOT a",
-                (lo, lo + size.marked_leaf),
-            )
+            connection.execute(UPDATE, (lo, lo + size.marked_leaf))
+        return time.perf_counter() - started
+
+
+def _loop_of_bounds(database: Database, size: Size) -> float:
+    """As one writes it who does not trust ids to be dense, nor all of them to need work."""
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        started = time.perf_counter()
+        lo, last = 1, size.marked + 1
+        while lo < last:
+            row = connection.execute(BOUND, (lo, size.marked_leaf)).fetchone()
+            hi = last if row is None else row[0]
+            connection.execute(UPDATE, (lo, hi))
+            lo = hi
         return time.perf_counter() - started
 
 
 def _done_before(stage: Stage, size: Size) -> Iterator[Figure]:
-    """The walk alone, without work: leaves, questions, and seconds for all of them."""
+    """The walk alone; then whole runs whose `process` does nothing."""
     with stage.database() as database:
         database.rows(TABLE)
         facts = {
@@ -122,15 +166,45 @@ def _done_before(stage: Stage, size: Size) -> Iterator[Figure]:
             "period": max(5, size.rows // RUNS),
         }
         database.connection.execute(FILL, facts)
-        for mark in MARKS.values():
+        for mark, _, _ in MARKS.values():
             _index(database, mark)
         database.tidy()
         stage.say(f"{size.rows:,} rows are there")
-        for words, mark in MARKS.items():
+        for words, (mark, job, most) in MARKS.items():
+            left = database.one(f"SELECT count(*) FROM benchmark_row WHERE NOT {mark}")
+            least = max(1, -(-left // size.leaf))
             walked = [_walk(Q(**{mark: False}), size.leaf) for _ in range(stage.repeat)]
-            least = max(1, -(-database.one(f"SELECT count(*) FROM benchmark_row WHERE NOT {mark}")
-                             // size.leaf))  # fmt: skip
             yield from _walk_figures(f"done: {words}", walked, least)
+            # The goals are for 50 million rows.
+            goal = Goal(at_most=most) if stage.scale is Scale.FULL else None
+            looked = [_look(stage, database, job, size, left) for _ in range(stage.repeat)]
+            yield Figure(name=f"done: {words}: run, {LOOKING_LANES} lanes, nothing done",
+                         unit="s", samples=looked, goal=goal)  # fmt: skip
+
+
+def _look(stage: Stage, database: Database, job: type[RangeJob], size: Size, left: int) -> float:
+    """A run that does nothing about what it finds: from the first start to the last end.
+
+    It would sweep three times more, so it is cancelled then. A run that finds nothing ends by
+    itself: from before it is started to its end.
+    """
+    notes, leaf = new_notes(stage), Leaf(max_size=size.leaf)
+    with database.workers(processes=1, concurrency=LOOKING_LANES + 1, records=notes):
+        started = time.time()
+        run = job.start(concurrency=LOOKING_LANES, leaf=leaf)
+        if not left:
+            wait_until_ended(database, run)
+            run.refresh_from_db()
+            assert run.status == "completed"
+            assert run.finished_at is not None
+            return run.finished_at.timestamp() - started
+        wait_until(
+            lambda: database.one("SELECT sweeps > 0 FROM ranges_rangerun WHERE id = %s", run.id),
+            "all is looked at",
+            LONGEST_SECONDS,
+        )
+        run.cancel()
+    return leaf_seconds(notes)
 
 
 def _skewed(stage: Stage, size: Size) -> Iterator[Figure]:

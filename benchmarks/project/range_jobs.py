@@ -6,6 +6,7 @@ import time
 
 from django.db.models import Q
 
+from benchmarks import records
 from benchmarks.project.models import Row
 from ranges import IntRange, Leaf, LeafContext, LeafRange, RangeJob
 
@@ -21,8 +22,10 @@ class Sleep(RangeJob):
     leaf = Leaf(max_size=1)
     atomic = False
 
-    def process(self, leaf: LeafRange, context: LeafContext) -> None:  # noqa: ARG002
+    def process(self, leaf: LeafRange, context: LeafContext) -> None:
+        records.note(leaf.lo, records.START)
         time.sleep(context.params["seconds"])
+        records.note(leaf.lo, records.END)
 
 
 class HotSpot(RangeJob):
@@ -34,7 +37,9 @@ class HotSpot(RangeJob):
 
     def process(self, leaf: LeafRange, context: LeafContext) -> None:
         keys = context.params["keys"]
+        records.note(leaf.lo, records.START)
         time.sleep(cost(leaf.lo, leaf.hi, keys) * context.params["seconds"])
+        records.note(leaf.lo, records.END)
 
 
 class Nothing(RangeJob):
@@ -55,7 +60,41 @@ class Mark(RangeJob):
     leaf = Leaf(max_size=10_000)
 
     def process(self, leaf: LeafRange, context: LeafContext) -> int:  # noqa: ARG002
-        return int(leaf.queryset.update(a=True))
+        records.note(leaf.lo, records.START)
+        count = int(leaf.queryset.update(a=True))
+        records.note(leaf.lo, records.END)
+        return count
+
+
+class Look(RangeJob):
+    """Finds what is left to do, and does nothing about it."""
+
+    leaf = Leaf(max_size=10_000)
+    failure_threshold = None
+
+    def process(self, leaf: LeafRange, context: LeafContext) -> None:  # noqa: ARG002
+        records.note(leaf.lo, records.START)
+        records.note(leaf.lo, records.END)
+
+
+class LookPrefix(Look):
+    over = Row.objects.all()
+    todo = Q(a=False)
+
+
+class LookRuns(Look):
+    over = Row.objects.all()
+    todo = Q(b=False)
+
+
+class LookAnywhere(Look):
+    over = Row.objects.all()
+    todo = Q(c=False)
+
+
+class LookAll(Look):
+    over = Row.objects.all()
+    todo = Q(d=False)
 
 
 def cost(lo: int, hi: int, keys: int) -> int:
