@@ -183,6 +183,15 @@ def in_words(action: Action, filters: Filters) -> str:
     return f"all jobs that are {' or '.join(status.value for status in action.statuses)}"
 
 
+def in_audit(action: Action, filters: Filters) -> str:
+    """The same without what is looked for in payloads and errors: that may quote them."""
+    words = in_words(action, replace(filters, payload=None, error=None))
+    if filters.payload is not None:
+        names = ", ".join(sorted(filters.payload)[:20])
+        words += f", payload searched by {names}"
+    return words if filters.error is None else f"{words}, error text searched"
+
+
 def each_status(action: Action, filters: Filters) -> list[Filters]:
     """The same filters once for each status that the action is about; nothing of our own making."""
     if filters.state is not None or filters.status is not None:

@@ -17,7 +17,15 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import audit, conf, events
-from jobs.bulk.actions import check_arguments, check_cap, check_filters, find, in_words
+from jobs.bulk.actions import (
+    Action,
+    check_arguments,
+    check_cap,
+    check_filters,
+    find,
+    in_audit,
+    in_words,
+)
 from jobs.bulk.previewing import count
 from jobs.bulk.turns import blocker_of
 from jobs.database import DjangoDatabase
@@ -78,7 +86,7 @@ def create(
         operation.audit_id = audit.record(
             f"bulk.{found.name}",
             actor=by,
-            scope=in_words(found, filters),
+            scope=in_audit(found, filters),
             object_id=str(operation.id),
             reason=reason,
             data={"cap": cap, "matched": matched, **checked},
@@ -147,7 +155,7 @@ def as_json(operation: BulkOperation) -> dict[str, Any]:
         "id": str(operation.id),
         "action": operation.action,
         "filters": operation.filters,
-        "in_words": _in_words(operation),
+        "in_words": in_words(*_chosen(operation)),
         "arguments": operation.arguments,
         "before": operation.before.isoformat(),
         "cap": operation.cap,
@@ -242,15 +250,15 @@ def _audit(
     audit.record(
         action,
         actor=by,
-        scope=f"bulk {operation.action}: {_in_words(operation)}",
+        scope=f"bulk {operation.action}: {in_audit(*_chosen(operation))}",
         object_id=str(operation.id),
         changed=changed,
         reason=reason,
     )
 
 
-def _in_words(operation: BulkOperation) -> str:
-    return in_words(find(operation.action), Filters.from_json(operation.filters))
+def _chosen(operation: BulkOperation) -> tuple[Action, Filters]:
+    return find(operation.action), Filters.from_json(operation.filters)
 
 
 def _conflict(operation: BulkOperation, why: str) -> Conflict:

@@ -42,6 +42,14 @@ def test_a_dry_run_shows_and_changes_nothing() -> None:
     assert not BulkOperation.objects.exists()
 
 
+def test_where_takes_every_filter_of_the_api() -> None:
+    make_job("dead", payload={"user": 42}, attempt_count=3)
+    make_job("dead", payload={"user": 7}, attempt_count=3)
+    where = ['--where=payload={"user": 42}', "--where=min_attempt_count=2"]
+    found = answer("bulk", "start", "retry", *where, "--where=recurring=false", "--dry-run")
+    assert found["count"] == 1
+
+
 def test_without_a_terminal_it_wants_to_be_told_yes() -> None:
     assert "say --yes" in refused("bulk", "start", "purge")
     assert not BulkOperation.objects.exists()

@@ -44,6 +44,8 @@ class TestGroups:
         found = groups()
         assert not found.is_cut
         big, *small = found.groups
+        assert first.failed_at is not None
+        assert last.failed_at is not None
         assert big == deadletters.Group(
             type="resize",
             error_fingerprint="aa",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from argparse import ArgumentParser
@@ -38,7 +39,11 @@ NAMES = {
     "cap": "--most",
     "arguments": "--set-priority, --to-queue",
 }
-_WHOLE = frozenset(f"{side}_{name}" for side in ("min", "max") for name in NUMBERS)
+_AS_JSON = frozenset(
+    {"payload", "recurring", "internal"}
+    | {f"{side}_{name}" for side in ("min", "max") for name in NUMBERS}
+)
+"""Filters whose values are no text."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -158,8 +163,16 @@ def _filters(options: dict[str, Any]) -> Filters:
         name, is_pair, value = text.partition("=")
         if not is_pair:
             raise CommandError(f"--where: {text!r} is not NAME=VALUE")
-        stored[name] = int(value) if name in _WHOLE and value.isdecimal() else value
+        stored[name] = _value(value) if name in _AS_JSON else value
     return Filters.from_json(stored)
+
+
+def _value(text: str) -> Any:
+    """What is no JSON stays text, and is refused by name."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _ask(action: str, chosen: Filters) -> None:
