@@ -194,6 +194,12 @@ class JobChangesSerializer(InputSerializer):
     scheduled_at = _moment("A time that has passed makes the job due.")
     payload = AnyField({"description": "Any JSON that the handler takes."})
 
+    def to_internal_value(self, data: Any) -> Any:
+        values = super().to_internal_value(data)
+        if "payload" in data:  # null is JSON, too
+            values["payload"] = data["payload"]
+        return values
+
 
 class ReasonSerializer(InputSerializer):
     """Why, for the log and the audit. The body may be left out."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.reverse import reverse
 
 from jobs import bulk, lifecycle, listing, permissions
 from jobs.api.base import CoppiceView
@@ -189,4 +190,7 @@ def empty(view: CoppiceView, request: Request) -> Response:
         deleted = lifecycle.empty_dead_letters(by=view.actor, reason=reason)
         return Response({"deleted": deleted})
     operation = bulk.create("purge", dead, reason=reason, by=view.actor)
-    return Response(bulk.as_json(operation), status=202)
+    place = reverse(
+        "coppice-bulk-operation", kwargs={"operation_id": str(operation.id)}, request=request
+    )
+    return Response(bulk.as_json(operation), status=202, headers={"Location": place})
