@@ -1,0 +1,175 @@
+"""What may be done to a run. Each answers the run as it stands afterwards."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import permissions
+from jobs.api.base import CoppiceView
+from jobs.api.filters import refuse_unknown
+from jobs.api.operating.asking import Body, ReasonBody
+from ranges import lifecycle
+from ranges.api.shapes import RunSerializer, its_code
+from ranges.api.views import TAGS, find, read
+from ranges.facts import findings
+from ranges.proof import verify
+
+
+class _ActView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.CONTROL_RUN}
+    serializer_class: ClassVar[Any] = Body
+    act: ClassVar[Any]
+
+    def answer(self, request: Request, run_id: str) -> Response:
+        refuse_unknown(request)
+        asked = self.serializer_class.read(request)
+        type(self).act(run_id, by=self.actor, **asked)
+        return Response(read(run_id, self.reader))
+
+
+class StartView(_ActView):
+    act = staticmethod(lifecycle.start)
+
+    @extend_schema(operation_id="start_range_run", tags=TAGS, request=None, responses=RunSerializer)
+    def post(self, request: Request, run_id: str) -> Response:
+        """Start a run that was created."""
+        return self.answer(request, run_id)
+
+
+WHY = OpenApiExample("Why", value={"reason": "the replicas lag"}, request_only=True)
+
+
+class PauseView(_ActView):
+    serializer_class: ClassVar[Any] = ReasonBody
+    act = staticmethod(lifecycle.pause)
+
+    @extend_schema(
+        operation_id="pause_range_run", tags=TAGS, responses=RunSerializer, examples=[WHY]
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Begin no leaf more. Those at work go on to their end."""
+        return self.answer(request, run_id)
+
+
+class ResumeView(_ActView):
+    act = staticmethod(lifecycle.resume)
+
+    @extend_schema(
+        operation_id="resume_range_run", tags=TAGS, request=None, responses=RunSerializer
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Go on where it stopped. What failed so far no longer counts for the threshold."""
+        return self.answer(request, run_id)
+
+
+class CancelView(_ActView):
+    serializer_class: ClassVar[Any] = ReasonBody
+    act = staticmethod(lifecycle.cancel)
+
+    @extend_schema(
+        operation_id="cancel_range_run", tags=TAGS, responses=RunSerializer, examples=[WHY]
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """End a run for good, wherever it is."""
+        return self.answer(request, run_id)
+
+
+class RetryFailedView(_ActView):
+    act = staticmethod(lifecycle.retry_failed)
+
+    @extend_schema(
+        operation_id="retry_failed_of_range_run",
+        tags=TAGS,
+        request=None,
+        responses=RunSerializer,
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Work at the open failures again. A run that has ended runs again."""
+        return self.answer(request, run_id)
+
+
+class RetuneBody(Body):
+    concurrency = serializers.IntegerField(min_value=1, max_value=1_000)
+
+
+class RetuneView(_ActView):
+    serializer_class: ClassVar[Any] = RetuneBody
+    act = staticmethod(lifecycle.retune)
+
+    @extend_schema(
+        operation_id="retune_range_run",
+        tags=TAGS,
+        request=RetuneBody,
+        responses=RunSerializer,
+        examples=[OpenApiExample("Four lanes", value={"concurrency": 4}, request_only=True)],
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Give a run more lanes, or fewer: those above the new number end with their leaf."""
+        return self.answer(request, run_id)
+
+
+class VerifyBody(Body):
+    complete = serializers.BooleanField(
+        required=False, help_text="Also while it runs: nothing may be left."
+    )
+
+
+class VerdictSerializer(serializers.Serializer[Any]):
+    """What the proofs found. Widths are text; null: keys of this type cannot be added up."""
+
+    ok = serializers.BooleanField(help_text="All proofs hold, whether or not it is finished.")
+    is_complete = serializers.BooleanField(help_text="They hold, and nothing is left or failed.")
+    findings = serializers.ListField(
+        child=serializers.CharField(), help_text="What is wrong; empty: nothing."
+    )
+    nodes = serializers.IntegerField()
+    breaks = serializers.IntegerField()
+    first_break = serializers.CharField(allow_null=True)
+    chain = serializers.BooleanField(help_text="Each node begins where the one before it ends.")
+    multirange = serializers.BooleanField(
+        allow_null=True, help_text="All nodes together are the range, none of it twice."
+    )
+    ledger = serializers.BooleanField(
+        allow_null=True, help_text="Processed, skipped, failed and left add up in each node."
+    )
+    unbalanced = serializers.IntegerField()
+    unfinished = serializers.IntegerField(help_text="Nodes with something left.")
+    open_failures = serializers.IntegerField()
+    rows_ok = serializers.IntegerField()
+    rows_failed = serializers.IntegerField()
+    width = serializers.CharField(allow_null=True)
+    width_ok = serializers.CharField(allow_null=True)
+    width_skipped = serializers.CharField(allow_null=True)
+    width_failed = serializers.CharField(allow_null=True)
+    width_left = serializers.CharField(allow_null=True)
+
+
+class VerifyView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.VIEW}
+    serializer_class: ClassVar[Any] = VerifyBody
+
+    @extend_schema(
+        operation_id="verify_range_run",
+        tags=TAGS,
+        request=VerifyBody,
+        responses=VerdictSerializer,
+        examples=[OpenApiExample("When it has ended", value={}, request_only=True)],
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Prove that a run covers its range: no gap, nothing twice, all of it accounted for.
+
+        Changes nothing.
+        """
+        refuse_unknown(request)
+        complete = VerifyBody.read(request).get("complete", False)
+        run = find(run_id)
+        with its_code(run.name):
+            verdict = verify(run)
+            found = findings(run, verdict, must_be_complete=complete)
+        shown = {"is_complete": verdict.is_complete, "findings": found}
+        return Response({**verdict.as_json(), **shown})
