@@ -24,9 +24,6 @@ CONTROL_RUN = "jobs.control_run"
 MANAGE_ALERTS = "jobs.manage_alerts"
 VIEW_AUDIT = "jobs.view_audit"
 
-SIGNED_IN = "signed in"
-"""Not a permission: stands where one is named for what everybody with a name may do."""
-
 VIEWER = (VIEW,)
 OPERATOR = (
     *VIEWER,

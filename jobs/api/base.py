@@ -28,7 +28,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView, exception_handler
 
-from jobs import masking, permissions
+from jobs import masking
 from jobs.api.authentication import TokenAuthentication
 from jobs.api.bounds import BoundedJSONParser, TooLarge, UserRateThrottle
 from jobs.api.idempotency import once
@@ -54,7 +54,7 @@ class Permitted(BasePermission):
         if method == "OPTIONS" or not hasattr(view, method.lower()):
             return True
         needed = getattr(view, "needs", {}).get("GET" if method == "HEAD" else method)
-        return needed == permissions.SIGNED_IN or bool(needed and user.has_perm(needed))
+        return bool(needed and user.has_perm(needed))
 
 
 class NothingSerializer(serializers.Serializer[Any]):

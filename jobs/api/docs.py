@@ -77,6 +77,7 @@ class DocumentView(_Shown, SpectacularAPIView):
 class SwaggerView(_Shown, SpectacularSwaggerSplitView):
     """`/api-docs`"""
 
+    http_method_names: ClassVar = ["get", "head"]
     url_name = DOCUMENT
     title = SETTINGS["TITLE"]
 
