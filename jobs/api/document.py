@@ -31,5 +31,19 @@ SETTINGS: dict[str, Any] = {
         "WorkerState": ["running", "draining", "stale", "stopped", "dead"],
         "AttemptOutcome": [each.value for each in Outcome],
         "OnParentFailure": [each.value for each in OnParentFailure],
+        "BulkAction": ["retry", "purge", "cancel", "run_now", "change_priority", "move_queue"],
+        "BulkStatus": ["pending", "running", "paused", "completed", "aborted", "failed"],
+        # Those of `ranges`, which nothing here may import.
+        "RangeRunStatus": [
+            "created",
+            "running",
+            "paused",
+            "completed",
+            "partially_failed",
+            "failed",
+            "cancelled",
+        ],
+        "RangeNodeState": ["pending", "running", "done", "skipped", "error"],
+        "RangeFailureState": ["open", "retried", "waived"],
     },
 }

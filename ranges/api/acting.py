@@ -14,7 +14,7 @@ from jobs.api.base import CoppiceView
 from jobs.api.filters import refuse_unknown
 from jobs.api.operating.asking import Body, ReasonBody
 from ranges import lifecycle
-from ranges.api.shapes import RunSerializer, its_code
+from ranges.api.shapes import RangeRunSerializer, its_code
 from ranges.api.views import TAGS, find, read
 from ranges.facts import findings
 from ranges.proof import verify
@@ -35,7 +35,9 @@ class _ActView(CoppiceView):
 class StartView(_ActView):
     act = staticmethod(lifecycle.start)
 
-    @extend_schema(operation_id="start_range_run", tags=TAGS, request=None, responses=RunSerializer)
+    @extend_schema(
+        operation_id="start_range_run", tags=TAGS, request=None, responses=RangeRunSerializer
+    )
     def post(self, request: Request, run_id: str) -> Response:
         """Start a run that was created."""
         return self.answer(request, run_id)
@@ -49,7 +51,7 @@ class PauseView(_ActView):
     act = staticmethod(lifecycle.pause)
 
     @extend_schema(
-        operation_id="pause_range_run", tags=TAGS, responses=RunSerializer, examples=[WHY]
+        operation_id="pause_range_run", tags=TAGS, responses=RangeRunSerializer, examples=[WHY]
     )
     def post(self, request: Request, run_id: str) -> Response:
         """Begin no leaf more. Those at work go on to their end."""
@@ -60,7 +62,7 @@ class ResumeView(_ActView):
     act = staticmethod(lifecycle.resume)
 
     @extend_schema(
-        operation_id="resume_range_run", tags=TAGS, request=None, responses=RunSerializer
+        operation_id="resume_range_run", tags=TAGS, request=None, responses=RangeRunSerializer
     )
     def post(self, request: Request, run_id: str) -> Response:
         """Go on where it stopped. What failed so far no longer counts for the threshold."""
@@ -72,7 +74,7 @@ class CancelView(_ActView):
     act = staticmethod(lifecycle.cancel)
 
     @extend_schema(
-        operation_id="cancel_range_run", tags=TAGS, responses=RunSerializer, examples=[WHY]
+        operation_id="cancel_range_run", tags=TAGS, responses=RangeRunSerializer, examples=[WHY]
     )
     def post(self, request: Request, run_id: str) -> Response:
         """End a run for good, wherever it is."""
@@ -86,26 +88,26 @@ class RetryFailedView(_ActView):
         operation_id="retry_failed_of_range_run",
         tags=TAGS,
         request=None,
-        responses=RunSerializer,
+        responses=RangeRunSerializer,
     )
     def post(self, request: Request, run_id: str) -> Response:
         """Work at the open failures again. A run that has ended runs again."""
         return self.answer(request, run_id)
 
 
-class RetuneBody(Body):
+class RangeRetuneBody(Body):
     concurrency = serializers.IntegerField(min_value=1, max_value=1_000)
 
 
 class RetuneView(_ActView):
-    serializer_class: ClassVar[Any] = RetuneBody
+    serializer_class: ClassVar[Any] = RangeRetuneBody
     act = staticmethod(lifecycle.retune)
 
     @extend_schema(
         operation_id="retune_range_run",
         tags=TAGS,
-        request=RetuneBody,
-        responses=RunSerializer,
+        request=RangeRetuneBody,
+        responses=RangeRunSerializer,
         examples=[OpenApiExample("Four lanes", value={"concurrency": 4}, request_only=True)],
     )
     def post(self, request: Request, run_id: str) -> Response:
@@ -113,13 +115,13 @@ class RetuneView(_ActView):
         return self.answer(request, run_id)
 
 
-class VerifyBody(Body):
+class RangeVerifyBody(Body):
     complete = serializers.BooleanField(
         required=False, help_text="Also while it runs: nothing may be left."
     )
 
 
-class VerdictSerializer(serializers.Serializer[Any]):
+class RangeVerdictSerializer(serializers.Serializer[Any]):
     """What the proofs found. Widths are text; null: keys of this type cannot be added up."""
 
     ok = serializers.BooleanField(help_text="All proofs hold, whether or not it is finished.")
@@ -151,13 +153,13 @@ class VerdictSerializer(serializers.Serializer[Any]):
 
 class VerifyView(CoppiceView):
     needs: ClassVar = {"POST": permissions.VIEW}
-    serializer_class: ClassVar[Any] = VerifyBody
+    serializer_class: ClassVar[Any] = RangeVerifyBody
 
     @extend_schema(
         operation_id="verify_range_run",
         tags=TAGS,
-        request=VerifyBody,
-        responses=VerdictSerializer,
+        request=RangeVerifyBody,
+        responses=RangeVerdictSerializer,
         examples=[OpenApiExample("When it has ended", value={}, request_only=True)],
     )
     def post(self, request: Request, run_id: str) -> Response:
@@ -166,7 +168,7 @@ class VerifyView(CoppiceView):
         Changes nothing.
         """
         refuse_unknown(request)
-        complete = VerifyBody.read(request).get("complete", False)
+        complete = RangeVerifyBody.read(request).get("complete", False)
         run = find(run_id)
         with its_code(run.name):
             verdict = verify(run)

@@ -28,7 +28,7 @@ ERROR_LENGTH = 500
 DIGITS = 18
 
 
-class FailureSerializer(serializers.ModelSerializer[RangeFailure]):
+class RangeFailureSerializer(serializers.ModelSerializer[RangeFailure]):
     """A key, or a small range, that would not be processed."""
 
     serializer_field_mapping = {
@@ -63,13 +63,13 @@ class FailureSerializer(serializers.ModelSerializer[RangeFailure]):
         return failure
 
 
-class FailureLineSerializer(FailureSerializer):
+class RangeFailureLineSerializer(RangeFailureSerializer):
     """A failure in a list: without its traceback."""
 
     traceback = None  # type: ignore[assignment]
 
-    class Meta(FailureSerializer.Meta):
-        fields = tuple(name for name in FailureSerializer.Meta.fields if name != "traceback")
+    class Meta(RangeFailureSerializer.Meta):
+        fields = tuple(name for name in RangeFailureSerializer.Meta.fields if name != "traceback")
         read_only_fields = fields
 
     def to_representation(self, instance: RangeFailure) -> dict[str, Any]:
@@ -85,14 +85,14 @@ class FailureFilters(FilterSet):
     error_fingerprint = django_filters.CharFilter(max_length=32)
 
 
-class WaiveBody(Body):
+class RangeWaiveBody(Body):
     reason = ReasonField(required=True, allow_blank=False, help_text="Kept with it.")
 
 
 class FailuresView(ListView):
     needs: ClassVar = {"GET": permissions.VIEW}
     queryset = RangeFailure.objects.none()
-    serializer_class: ClassVar[Any] = FailureLineSerializer
+    serializer_class: ClassVar[Any] = RangeFailureLineSerializer
     filterset_class = FailureFilters
 
     def get_queryset(self) -> Any:
@@ -102,7 +102,7 @@ class FailuresView(ListView):
     @extend_schema(
         operation_id="list_range_run_failures",
         tags=TAGS,
-        responses=FailureLineSerializer(many=True),
+        responses=RangeFailureLineSerializer(many=True),
     )
     def get(self, request: Request, run_id: str) -> Response:  # noqa: ARG002
         """List what failed in a run, the newest first."""
@@ -111,9 +111,11 @@ class FailuresView(ListView):
 
 class FailureView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
-    serializer_class: ClassVar[Any] = FailureSerializer
+    serializer_class: ClassVar[Any] = RangeFailureSerializer
 
-    @extend_schema(operation_id="get_range_run_failure", tags=TAGS, responses=FailureSerializer)
+    @extend_schema(
+        operation_id="get_range_run_failure", tags=TAGS, responses=RangeFailureSerializer
+    )
     def get(self, request: Request, run_id: str, failure: str) -> Response:
         """Read a failure, with its traceback."""
         refuse_unknown(request)
@@ -122,13 +124,13 @@ class FailureView(CoppiceView):
 
 class WaiveView(CoppiceView):
     needs: ClassVar = {"POST": permissions.CONTROL_RUN}
-    serializer_class: ClassVar[Any] = WaiveBody
+    serializer_class: ClassVar[Any] = RangeWaiveBody
 
     @extend_schema(
         operation_id="waive_range_run_failure",
         tags=TAGS,
-        request=WaiveBody,
-        responses=FailureSerializer,
+        request=RangeWaiveBody,
+        responses=RangeFailureSerializer,
         examples=[
             OpenApiExample("Why", value={"reason": "the row is a test's"}, request_only=True)
         ],
@@ -139,10 +141,10 @@ class WaiveView(CoppiceView):
         With the last open one, a run that failed is judged again.
         """
         refuse_unknown(request)
-        reason = WaiveBody.read(request)["reason"]
+        reason = RangeWaiveBody.read(request)["reason"]
         found = lifecycle.waive(_failure(run_id, failure), reason, by=self.actor)
         context = self.get_serializer_context()
-        return Response(FailureSerializer(found, context=context).data)
+        return Response(RangeFailureSerializer(found, context=context).data)
 
 
 def _failure(run_id: str, number: str) -> RangeFailure:

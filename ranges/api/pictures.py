@@ -36,7 +36,7 @@ LONGEST_PATH = 1_000
 DIGITS = 9
 
 
-class BlockSerializer(serializers.Serializer[Any]):
+class RangeBlockSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=NODE_STATES)
     processed = NumberField()
     skipped = NumberField()
@@ -44,7 +44,7 @@ class BlockSerializer(serializers.Serializer[Any]):
     left = NumberField()
 
 
-class BranchSerializer(BlockSerializer):
+class RangeBranchSerializer(RangeBlockSerializer):
     """A block of the tree."""
 
     path = serializers.CharField(help_text='"" is the root, then 0 or 1 for each half.')
@@ -59,7 +59,7 @@ class BranchSerializer(BlockSerializer):
 
 class TreeView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
-    serializer_class: ClassVar[Any] = BranchSerializer
+    serializer_class: ClassVar[Any] = RangeBranchSerializer
 
     @extend_schema(
         operation_id="get_range_run_tree",
@@ -76,7 +76,7 @@ class TreeView(CoppiceView):
                 description="The block to begin at.",
             ),
         ],
-        responses=BranchSerializer,
+        responses=RangeBranchSerializer,
     )
     def get(self, request: Request, run_id: str) -> Response:
         """Read the run as a tree of halves, 500 blocks at most.
@@ -94,19 +94,19 @@ class TreeView(CoppiceView):
             return Response(tree(run, depth, path=path))
 
 
-class BucketSerializer(BlockSerializer):
+class RangeBucketSerializer(RangeBlockSerializer):
     lo = KeyField(allow_null=True, help_text="Null for keys that are text.")
 
 
-class CoverageSerializer(serializers.Serializer[Any]):
+class RangeCoverageSerializer(serializers.Serializer[Any]):
     lo = KeyField(allow_null=True)
     hi = KeyField(allow_null=True)
-    buckets = BucketSerializer(many=True)
+    buckets = RangeBucketSerializer(many=True)
 
 
 class CoverageView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
-    serializer_class: ClassVar[Any] = CoverageSerializer
+    serializer_class: ClassVar[Any] = RangeCoverageSerializer
 
     @extend_schema(
         operation_id="get_range_run_coverage",
@@ -125,7 +125,7 @@ class CoverageView(CoppiceView):
                 description="Buckets.",
             ),
         ],
-        responses=CoverageSerializer,
+        responses=RangeCoverageSerializer,
     )
     def get(self, request: Request, run_id: str) -> Response:
         """Read the range, or a part of it, in buckets of equal width.
@@ -141,7 +141,7 @@ class CoverageView(CoppiceView):
         return Response(found)
 
 
-class NodeSerializer(serializers.Serializer[Any]):
+class RangeNodeSerializer(serializers.Serializer[Any]):
     """A stored piece of the run: a strand with its cursor, or what was split off it."""
 
     id = serializers.IntegerField()
@@ -189,11 +189,11 @@ class NodePagination(KeysetPagination):
 class NodesView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
     queryset = RangeRun.objects.none()
-    serializer_class: ClassVar[Any] = NodeSerializer
+    serializer_class: ClassVar[Any] = RangeNodeSerializer
     pagination_class: ClassVar[Any] = NodePagination
 
     @extend_schema(
-        operation_id="list_range_run_nodes", tags=TAGS, responses=NodeSerializer(many=True)
+        operation_id="list_range_run_nodes", tags=TAGS, responses=RangeNodeSerializer(many=True)
     )
     def get(self, request: Request, run_id: str) -> Response:
         """List the stored nodes in the order they were made, each with the one it was split off."""

@@ -53,7 +53,7 @@ class NumberField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-class ProgressSerializer(serializers.Serializer[Any]):
+class RangeProgressSerializer(serializers.Serializer[Any]):
     """How far a run is. Keys are the width of the range, as text; rows are what the work counted."""
 
     line = serializers.CharField(help_text="All of it in a sentence.")
@@ -92,7 +92,7 @@ class ProgressSerializer(serializers.Serializer[Any]):
     probe_timeouts = serializers.IntegerField()
 
 
-class RunLineSerializer(serializers.Serializer[Any]):
+class RangeRunLineSerializer(serializers.Serializer[Any]):
     """A run in a list."""
 
     id = serializers.UUIDField()
@@ -114,10 +114,10 @@ class RunLineSerializer(serializers.Serializer[Any]):
     created_at = MomentField()
     started_at = MomentField(allow_null=True)
     finished_at = MomentField(allow_null=True)
-    progress = ProgressSerializer()
+    progress = RangeProgressSerializer()
 
 
-class RunSerializer(RunLineSerializer):
+class RangeRunSerializer(RangeRunLineSerializer):
     """A run with all there is to know about it."""
 
     params = extend_schema_field({"type": "object", "nullable": True, "additionalProperties": {}})(
@@ -138,7 +138,7 @@ class GivenKeyField(serializers.Field[Any, Any, Any, Any]):
     """A key as the job's type reads it."""
 
 
-class PlanBody(Body):
+class RangePlanBody(Body):
     job = serializers.CharField(help_text="A range job by name: `app_label.ClassName`.")
     start = GivenKeyField(required=False, allow_null=True, help_text="Else the first key.")
     end = GivenKeyField(
@@ -165,7 +165,7 @@ class PlanBody(Body):
     )
 
 
-class CreateBody(PlanBody):
+class NewRangeRunBody(RangePlanBody):
     params = serializers.DictField(required=False, help_text="What `process` finds in its context.")
     metadata = serializers.DictField(required=False)
     priority = serializers.IntegerField(required=False, min_value=1, max_value=3)

@@ -23,11 +23,11 @@ from jobs.texts import clean
 from ranges import declaring
 from ranges.api.shapes import (
     STATUSES,
-    CreateBody,
     KeyField,
-    PlanBody,
-    RunLineSerializer,
-    RunSerializer,
+    NewRangeRunBody,
+    RangePlanBody,
+    RangeRunLineSerializer,
+    RangeRunSerializer,
     its_code,
     job_class,
     line,
@@ -65,7 +65,7 @@ class RunFilters(FilterSet):
 class RunsView(ListView):
     needs: ClassVar = {"GET": permissions.VIEW, "POST": permissions.CONTROL_RUN}
     queryset = RangeRun.objects.none()
-    serializer_class: ClassVar[Any] = RunLineSerializer
+    serializer_class: ClassVar[Any] = RangeRunLineSerializer
     filterset_class = RunFilters
 
     def get_queryset(self) -> Any:
@@ -77,7 +77,7 @@ class RunsView(ListView):
         return [line(run, known[str(run.id)]) for run in rows if str(run.id) in known]
 
     @extend_schema(
-        operation_id="list_range_runs", tags=TAGS, responses=RunLineSerializer(many=True)
+        operation_id="list_range_runs", tags=TAGS, responses=RangeRunLineSerializer(many=True)
     )
     def get(self, request: Request) -> Response:
         """List range runs, the newest first."""
@@ -86,8 +86,8 @@ class RunsView(ListView):
     @extend_schema(
         operation_id="create_range_run",
         tags=TAGS,
-        request=CreateBody,
-        responses={201: RunSerializer},
+        request=NewRangeRunBody,
+        responses={201: RangeRunSerializer},
         examples=[BACKFILL],
     )
     def post(self, request: Request) -> Response:
@@ -96,7 +96,7 @@ class RunsView(ListView):
         What is left out is as the range job declares it.
         """
         refuse_unknown(request)
-        asked = CreateBody.read(request)
+        asked = NewRangeRunBody.read(request)
         job = job_class(asked.pop("job"))
         start_now = asked.pop("start_now", False)
         with its_code(job.name), transaction.atomic(using=conf.get().database):
@@ -109,9 +109,9 @@ class RunsView(ListView):
 
 class RunView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
-    serializer_class: ClassVar[Any] = RunSerializer
+    serializer_class: ClassVar[Any] = RangeRunSerializer
 
-    @extend_schema(operation_id="get_range_run", tags=TAGS, responses=RunSerializer)
+    @extend_schema(operation_id="get_range_run", tags=TAGS, responses=RangeRunSerializer)
     def get(self, request: Request, run_id: str) -> Response:
         """Read a run: how far it is, how fast it goes, and when it will be done."""
         refuse_unknown(request)
@@ -144,14 +144,14 @@ class RangeJobsView(CoppiceView):
         return Response({"jobs": shown})
 
 
-class IndexSerializer(serializers.Serializer[Any]):
+class RangeIndexSerializer(serializers.Serializer[Any]):
     probing = serializers.CharField()
     index = serializers.CharField(allow_null=True)
     ddl = serializers.ListField(child=serializers.CharField(), help_text="What would help.")
     warning = serializers.CharField()
 
 
-class PlanSerializer(serializers.Serializer[Any]):
+class RangePlanSerializer(serializers.Serializer[Any]):
     """Figures of a run that has not been made. Null: not known."""
 
     job = serializers.CharField()
@@ -167,7 +167,7 @@ class PlanSerializer(serializers.Serializer[Any]):
     leaves = serializers.IntegerField(allow_null=True)
     strands = serializers.IntegerField()
     concurrency = serializers.IntegerField()
-    index = IndexSerializer(allow_null=True)
+    index = RangeIndexSerializer(allow_null=True)
     seconds_per_item = serializers.FloatField(allow_null=True)
     seconds = serializers.FloatField(
         allow_null=True, help_text="From the last run of the same job."
@@ -177,19 +177,19 @@ class PlanSerializer(serializers.Serializer[Any]):
 
 class PlanView(CoppiceView):
     needs: ClassVar = {"POST": permissions.CONTROL_RUN}
-    serializer_class: ClassVar[Any] = PlanBody
+    serializer_class: ClassVar[Any] = RangePlanBody
 
     @extend_schema(
         operation_id="plan_range_run",
         tags=TAGS,
-        request=PlanBody,
-        responses=PlanSerializer,
+        request=RangePlanBody,
+        responses=RangePlanSerializer,
         examples=[DRY],
     )
     def post(self, request: Request) -> Response:
         """Say what a run would do, without doing it: rows, leaves, the index it wants, seconds."""
         refuse_unknown(request)
-        asked = PlanBody.read(request)
+        asked = RangePlanBody.read(request)
         job = job_class(asked.pop("job"))
         with its_code(job.name):
             plan = job.plan(asked.pop("start", None), asked.pop("end", None), **asked)

@@ -31,7 +31,7 @@ FILTERS_HELP = (
 )
 
 
-class BulkSerializer(serializers.Serializer[Any]):
+class BulkOperationSerializer(serializers.Serializer[Any]):
     id = serializers.UUIDField()
     action = serializers.ChoiceField(choices=ACTIONS)
     filters = serializers.DictField()
@@ -67,12 +67,12 @@ class BulkSerializer(serializers.Serializer[Any]):
     hidden = HIDDEN
 
 
-class ChoiceBody(Body):
+class BulkChoiceBody(Body):
     action = serializers.ChoiceField(choices=ACTIONS)
     filters = serializers.DictField(required=False, help_text=FILTERS_HELP)
 
 
-class BulkBody(ChoiceBody):
+class NewBulkOperationBody(BulkChoiceBody):
     arguments = serializers.DictField(
         required=False,
         help_text='`{"priority": 1}` for change_priority, `{"queue": "mail"}` for move_queue.',
@@ -81,7 +81,7 @@ class BulkBody(ChoiceBody):
     reason = ReasonField()
 
 
-class PreviewSerializer(serializers.Serializer[Any]):
+class BulkPreviewSerializer(serializers.Serializer[Any]):
     action = serializers.ChoiceField(choices=ACTIONS)
     in_words = serializers.CharField()
     count = serializers.IntegerField(help_text="How many match now.")
@@ -114,7 +114,7 @@ RETRY = OpenApiExample(
 class BulkOperationsView(ListView):
     needs: ClassVar = {"GET": permissions.VIEW, "POST": permissions.VIEW}
     throttle_scope = "bulk"
-    serializer_class: ClassVar[Any] = BulkSerializer
+    serializer_class: ClassVar[Any] = BulkOperationSerializer
     filterset_class = BulkFilters
 
     def get_queryset(self) -> Any:
@@ -124,7 +124,7 @@ class BulkOperationsView(ListView):
         return [_shown(self, operation) for operation in rows]
 
     @extend_schema(
-        operation_id="list_bulk_operations", tags=TAGS, responses=BulkSerializer(many=True)
+        operation_id="list_bulk_operations", tags=TAGS, responses=BulkOperationSerializer(many=True)
     )
     def get(self, request: Request) -> Response:
         """List bulk operations, the newest first."""
@@ -133,8 +133,8 @@ class BulkOperationsView(ListView):
     @extend_schema(
         operation_id="create_bulk_operation",
         tags=TAGS,
-        request=BulkBody,
-        responses={202: BulkSerializer},
+        request=NewBulkOperationBody,
+        responses={202: BulkOperationSerializer},
         examples=[RETRY],
     )
     def post(self, request: Request) -> Response:
@@ -145,7 +145,7 @@ class BulkOperationsView(ListView):
         without any filter.
         """
         refuse_unknown(request)
-        asked = BulkBody.read(request)
+        asked = NewBulkOperationBody.read(request)
         action, filters = _chosen(self, asked)
         made = bulk.create(
             action,
@@ -161,13 +161,13 @@ class BulkOperationsView(ListView):
 
 class PreviewView(CoppiceView):
     needs: ClassVar = {"POST": permissions.VIEW}
-    serializer_class: ClassVar[Any] = ChoiceBody
+    serializer_class: ClassVar[Any] = BulkChoiceBody
 
     @extend_schema(
         operation_id="preview_bulk_operation",
         tags=TAGS,
-        request=ChoiceBody,
-        responses=PreviewSerializer,
+        request=BulkChoiceBody,
+        responses=BulkPreviewSerializer,
         examples=[
             OpenApiExample(
                 "What would be retried",
@@ -179,7 +179,7 @@ class PreviewView(CoppiceView):
     def post(self, request: Request) -> Response:
         """Count what an operation would change, with a sample, and change nothing."""
         refuse_unknown(request)
-        asked = ChoiceBody.read(request)
+        asked = BulkChoiceBody.read(request)
         filters = Filters.from_json(asked.get("filters", {}))
         self.check_search(filters)
         found = bulk.preview(asked["action"], filters)
@@ -197,7 +197,7 @@ class PreviewView(CoppiceView):
 
 class BulkOperationView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
-    serializer_class: ClassVar[Any] = BulkSerializer
+    serializer_class: ClassVar[Any] = BulkOperationSerializer
 
     @extend_schema(operation_id="get_bulk_operation", tags=TAGS)
     def get(self, request: Request, operation_id: str) -> Response:
@@ -224,7 +224,9 @@ class _ActView(CoppiceView):
 class PauseView(_ActView):
     act = staticmethod(bulk.pause)
 
-    @extend_schema(operation_id="pause_bulk_operation", tags=TAGS, responses=BulkSerializer)
+    @extend_schema(
+        operation_id="pause_bulk_operation", tags=TAGS, responses=BulkOperationSerializer
+    )
     def post(self, request: Request, operation_id: str) -> Response:
         """Stop after the batch in hand, until it is resumed."""
         return self.answer(request, operation_id)
@@ -233,7 +235,9 @@ class PauseView(_ActView):
 class ResumeView(_ActView):
     act = staticmethod(bulk.resume)
 
-    @extend_schema(operation_id="resume_bulk_operation", tags=TAGS, responses=BulkSerializer)
+    @extend_schema(
+        operation_id="resume_bulk_operation", tags=TAGS, responses=BulkOperationSerializer
+    )
     def post(self, request: Request, operation_id: str) -> Response:
         """Go on behind the last batch."""
         return self.answer(request, operation_id)
@@ -242,7 +246,9 @@ class ResumeView(_ActView):
 class AbortView(_ActView):
     act = staticmethod(bulk.abort)
 
-    @extend_schema(operation_id="abort_bulk_operation", tags=TAGS, responses=BulkSerializer)
+    @extend_schema(
+        operation_id="abort_bulk_operation", tags=TAGS, responses=BulkOperationSerializer
+    )
     def post(self, request: Request, operation_id: str) -> Response:
         """End it after the batch in hand. What was changed stays changed."""
         return self.answer(request, operation_id)

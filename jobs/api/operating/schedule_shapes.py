@@ -94,7 +94,7 @@ class ScheduleLineSerializer(ScheduleSerializer):
     metadata = None  # type: ignore[assignment]
 
 
-class RuleBody(Body):
+class ScheduleRuleBody(Body):
     recur_interval = serializers.CharField(
         required=False, allow_null=True, help_text="`every_<n>_<seconds|minutes|hours|days>`."
     )
@@ -112,7 +112,7 @@ class RuleBody(Body):
     )
 
 
-class ChangeBody(RuleBody):
+class ScheduleChangesBody(ScheduleRuleBody):
     """What is left out stays as it is."""
 
     name = serializers.CharField(required=False, max_length=200)
@@ -131,27 +131,27 @@ class ChangeBody(RuleBody):
     )
 
 
-class CreateBody(ChangeBody):
+class NewScheduleBody(ScheduleChangesBody):
     name = serializers.CharField(max_length=200, help_text="That no other schedule has.")
     type = serializers.CharField(help_text="A registered job type.")
     enabled = serializers.BooleanField(required=False, help_text="True unless given.")
 
 
-class PreviewBody(RuleBody):
+class SchedulePreviewBody(ScheduleRuleBody):
     count = serializers.IntegerField(required=False, min_value=1, max_value=MOST_RUNS)
 
 
-class RunSerializer(serializers.Serializer[Any]):
+class NextRunSerializer(serializers.Serializer[Any]):
     at = MomentField()
     local = serializers.CharField(help_text="The same moment by the clock of the rule's zone.")
     note = serializers.CharField(help_text="What a change of the clocks does to it; mostly empty.")
 
 
-class RunsSerializer(serializers.Serializer[Any]):
+class NextRunsSerializer(serializers.Serializer[Any]):
     rule = serializers.CharField(help_text="In words.")
     time_zone = serializers.CharField()
-    runs = RunSerializer(many=True)
+    runs = NextRunSerializer(many=True)
 
 
-class StartedSerializer(serializers.Serializer[Any]):
+class StartedJobSerializer(serializers.Serializer[Any]):
     job_id = serializers.UUIDField()

@@ -18,13 +18,13 @@ from jobs.api.operating.asking import Body, Flag, ListView
 from jobs.api.operating.schedule_shapes import (
     HEAVY,
     MOST_RUNS,
-    ChangeBody,
-    CreateBody,
-    PreviewBody,
-    RunsSerializer,
+    NewScheduleBody,
+    NextRunsSerializer,
+    ScheduleChangesBody,
     ScheduleLineSerializer,
+    SchedulePreviewBody,
     ScheduleSerializer,
-    StartedSerializer,
+    StartedJobSerializer,
 )
 from jobs.api.pagination import read_number
 from jobs.errors import InvalidInput, NotFound
@@ -83,14 +83,14 @@ class SchedulesView(ListView):
     @extend_schema(
         operation_id="create_schedule",
         tags=TAGS,
-        request=CreateBody,
+        request=NewScheduleBody,
         responses={201: ScheduleSerializer},
         examples=[WEEKDAYS],
     )
     def post(self, request: Request) -> Response:
         """Store a schedule: `recur_interval`, or `cron` with `time_zone`."""
         refuse_unknown(request)
-        made = schedules.create(**CreateBody.read(request), by=self.actor)
+        made = schedules.create(**NewScheduleBody.read(request), by=self.actor)
         place = request.build_absolute_uri(f"{request.path}/{made.id}")
         return Response(_shown(self, made), status=201, headers={"Location": place})
 
@@ -112,14 +112,14 @@ class ScheduleView(CoppiceView):
     @extend_schema(
         operation_id="change_schedule",
         tags=TAGS,
-        request=ChangeBody,
+        request=ScheduleChangesBody,
         responses=ScheduleSerializer,
         examples=[LATER],
     )
     def patch(self, request: Request, schedule_id: str) -> Response:
         """Change what is given. A new rule or anchor takes effect with its first slot after now."""
         refuse_unknown(request)
-        changes = ChangeBody.read(request)
+        changes = ScheduleChangesBody.read(request)
         if not changes:
             raise InvalidInput("names nothing to change", field="non_field_errors")
         schedule: Any = schedules.change(_find(schedule_id), by=self.actor, **changes)  # type: ignore[typeddict-item]
@@ -178,7 +178,7 @@ class RunNowView(CoppiceView):
         operation_id="run_schedule_now",
         tags=TAGS,
         request=None,
-        responses={201: StartedSerializer},
+        responses={201: StartedJobSerializer},
     )
     def post(self, request: Request, schedule_id: str) -> Response:
         """Make an extra job at once.
@@ -199,10 +199,10 @@ COUNT = OpenApiParameter(
 
 class NextRunsView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
-    serializer_class: ClassVar[Any] = RunsSerializer
+    serializer_class: ClassVar[Any] = NextRunsSerializer
 
     @extend_schema(
-        operation_id="list_next_runs", tags=TAGS, parameters=[COUNT], responses=RunsSerializer
+        operation_id="list_next_runs", tags=TAGS, parameters=[COUNT], responses=NextRunsSerializer
     )
     def get(self, request: Request, schedule_id: str) -> Response:
         """List the runs to come; of a disabled schedule those it would have if enabled now."""
@@ -213,19 +213,19 @@ class NextRunsView(CoppiceView):
 
 class PreviewView(CoppiceView):
     needs: ClassVar = {"POST": permissions.VIEW}
-    serializer_class: ClassVar[Any] = PreviewBody
+    serializer_class: ClassVar[Any] = SchedulePreviewBody
 
     @extend_schema(
         operation_id="preview_schedule",
         tags=TAGS,
-        request=PreviewBody,
-        responses=RunsSerializer,
+        request=SchedulePreviewBody,
+        responses=NextRunsSerializer,
         examples=[SPRING],
     )
     def post(self, request: Request) -> Response:
         """List the next runs of a rule that is not stored."""
         refuse_unknown(request)
-        rule = PreviewBody.read(request)
+        rule = SchedulePreviewBody.read(request)
         count = rule.pop("count", DEFAULT_RUNS)
         if not 1 <= count <= MOST_RUNS:
             raise InvalidInput(f"must be from 1 to {MOST_RUNS}", field="count")
