@@ -18,10 +18,14 @@ from ranges.states import RunStatus
 
 @on("job.cancelled")
 def follow_cancel(event: Event) -> None:
-    if event.type == RUN_TYPE and event.job_id is not None:
-        from ranges import lifecycle
+    if event.job_id is None or event.type not in (RUN_TYPE, LANE_TYPE):
+        return
+    from ranges import lifecycle
 
+    if event.type == RUN_TYPE:
         lifecycle.follow_cancel(event.job_id)
+    else:
+        lifecycle.tidy_after_lane(event.job_id)
 
 
 LONGEST = timedelta(days=31)

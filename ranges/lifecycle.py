@@ -203,6 +203,16 @@ def follow_cancel(job_id: UUID | str) -> None:
         cancel(id, reason="its job was cancelled")
 
 
+def tidy_after_lane(lane_id: UUID | str) -> None:
+    """A lane was cancelled, perhaps long after its worker died: nothing of its run is at work there."""
+    lane = Job.objects.using(conf.get().database).filter(id=lane_id).only("payload").first()
+    runs = RangeRun.objects.using(conf.get().database).filter(
+        id=None if lane is None else UUID(str(lane.payload["run"])), planned=True
+    )
+    for run in runs.filter(status__in=ENDED):
+        nodes_of(run).release_orphans()
+
+
 def retune(run: RangeRun | UUID | str, *, concurrency: int, by: str = "") -> RangeRun:
     """Give it more lanes, or fewer: those above the new number end with their leaf."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int):

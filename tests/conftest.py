@@ -5,7 +5,8 @@ Each run has a PostgreSQL of its own, without durability, in a folder that vanis
 
 - `database_url`: the server, for whoever makes databases of their own.
 - `db` and its like from pytest-django: the database `test_coppice`, in this process.
-- `project_database`: a fresh migrated database, for tests that start real processes.
+- `project_database`: a fresh migrated database, for tests that start real processes;
+  `module_database`: one for all tests of a module.
 - `own_postgres`: a durable server for one test, to stop and start at will.
 - `redis_url`: an empty Valkey, started when first asked for. Without it nothing answers there.
 """
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -116,11 +118,15 @@ def _template_database(database_url: str) -> str:
 @pytest.fixture
 def project_database(database_url: str, _template_database: str) -> Iterator[str]:
     """The URL of a fresh, migrated database. Give it to a process as DATABASE_URL."""
-    name = f"project_{secrets.token_hex(6)}"
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{TEMPLATE}"'.encode())
-        yield _named(database_url, name)
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+    with _fresh_database(database_url) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def module_database(database_url: str, _template_database: str) -> Iterator[str]:
+    """The same for all tests of a module, where each minds only its own rows."""
+    with _fresh_database(database_url) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -156,6 +162,15 @@ def _servers_of_the_checkout_are_not_touched(
     caches = {"default": {**settings.CACHES["default"], "LOCATION": url}}
     with override_settings(COPPICE_REDIS_URL=url, CACHES=caches):
         yield
+
+
+@contextmanager
+def _fresh_database(server_url: str) -> Iterator[str]:
+    name = f"project_{secrets.token_hex(6)}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{TEMPLATE}"'.encode())
+        yield _named(server_url, name)
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
 def _temporary_home() -> Path:

@@ -1,6 +1,9 @@
 """Range runs on the database of a test, through a process of its own that has Django.
 
 python tests/processes/ranging.py        reads calls as lines of JSON, answers with lines of JSON
+
+It can also fork lanes: processes that work on whatever is due, as a worker's thread does, and can be
+told where to die. They cost a hundredth of a worker.
 """
 
 from __future__ import annotations
@@ -9,17 +12,42 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
-from tests.processes.running import CHECKOUT, Tables
+from tests.processes.failpoints import Failpoint, arm
+from tests.processes.running import CHECKOUT, Tables, eventually
 
 KEYS = (
     "CREATE TABLE toy_key (id bigserial PRIMARY KEY, todo boolean NOT NULL, hits integer NOT NULL)"
 )
 INDEX = "CREATE INDEX toy_key_todo ON toy_key (id) WHERE todo"
 NOTES = "CREATE TABLE toy_note (id bigserial PRIMARY KEY, lo bigint, hi bigint, pid integer)"
+EFFECTS = "CREATE TABLE toy_effect (run uuid, key bigint, item text, pid integer)"
+GATE = 3
+"""An advisory lock: whoever works at a key that is to wait, waits until the test lets go of it."""
+AT_GATE = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A process that works off what is due."""
+
+    runs: Runs
+    pid: int
+    worker: str
+
+    def ended(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        return int(self.runs.call("reap", self.pid))
+
+    def lose(self) -> None:
+        """What the leader does about a worker that is silent: its jobs are taken back."""
+        self.runs.call("rescue", self.worker)
 
 
 class Runs:
@@ -50,23 +78,67 @@ class Runs:
     def notes(self) -> list[tuple[int, int]]:
         return [(lo, hi) for lo, hi in self.tables.rows("SELECT lo, hi FROM toy_note ORDER BY lo")]
 
-    def live_lanes(self) -> int:
-        return int(
-            self.tables.one(
-                "SELECT count(*) FROM jobs_job WHERE type = 'ranges.lane'"
-                " AND status IN ('pending', 'processing')"
-            )
+    def is_at_rest(self, run: str) -> bool:
+        """Nobody works at it, or will by himself."""
+        return not self.working(run) and not self.tables.one(
+            "SELECT count(*) FROM jobs_job WHERE type = 'ranges.lane' AND payload ->> 'run' = %s"
+            " AND status IN ('pending', 'processing')",
+            run,
         )
 
-    def working(self) -> int:
-        return int(self.tables.one("SELECT count(*) FROM ranges_rangenode WHERE state = 'running'"))
+    # Forked lanes
+
+    def fork(self, *script: list[Any], dies_at: Failpoint | None = None) -> Forked:
+        """Have a process of its own do the steps of a script: by default work off what is due."""
+        worker = str(uuid4())
+        return Forked(self, int(self.call("fork", worker, script or [["work"]], dies_at)), worker)
+
+    def killed_at(self, point: Failpoint, *script: list[Any]) -> None:
+        """The same, killed at the point, and its jobs taken back."""
+        forked = self.fork(*script, dies_at=point)
+        assert forked.ended() == -9, f"{point} was not reached"
+        forked.lose()
+
+    def work_off(self) -> None:
+        assert self.fork().ended() == 0
+
+    @contextmanager
+    def gate(self) -> Iterator[None]:
+        """Closed within this block."""
+        with self.tables.session() as session:
+            session.execute("SELECT pg_advisory_lock(%s)", [GATE])
+            yield
+
+    def wait_for_the_gate(self, count: int = 1) -> None:
+        eventually(lambda: self.tables.one(AT_GATE) == count, f"{count} wait at the gate")
+
+    def effects(self, run: str) -> dict[int, int]:
+        """How often each key had an effect."""
+        return dict(
+            self.tables.rows("SELECT key, count(*) FROM toy_effect WHERE run = %s GROUP BY 1", run)
+        )
+
+    def failed_keys(self, run: str) -> list[int]:
+        return [
+            int(key)
+            for (key,) in self.tables.rows(
+                "SELECT key FROM ranges_rangefailure WHERE run_id = %s AND state = 'open'", run
+            )
+        ]
+
+    def working(self, run: str) -> int:
+        return int(
+            self.tables.one(
+                "SELECT count(*) FROM ranges_rangenode WHERE state = 'running' AND run_id = %s", run
+            )
+        )
 
 
 @contextmanager
 def runs_on(url: str) -> Iterator[Runs]:
     """A console for range runs, and the tables that the toys' range jobs work on."""
     tables = Tables(url)
-    for statement in (KEYS, INDEX, NOTES):
+    for statement in (KEYS, INDEX, NOTES, EFFECTS):
         tables.rows(statement)
     process = subprocess.Popen(
         [sys.executable, __file__],
@@ -105,16 +177,51 @@ def main() -> None:
 
 
 def _answer(what: str, args: list[Any], options: dict[str, Any]) -> Any:
+    from django.db import connections
+
+    from jobs import rescue
+    from jobs.database import DjangoDatabase
+    from jobs.testing import run_due_jobs
     from ranges import declaring
     from ranges.models import RangeRun
 
-    if what == "start":
-        return str(declaring.get(args[0]).start(**options).id)
+    connections.close_all()  # the server may have been away; and a child must inherit none
+    match what:
+        case "fork":
+            return _fork(*args)
+        case "reap":
+            return os.waitstatus_to_exitcode(os.waitpid(args[0], 0)[1])
+        case "rescue":
+            return len(rescue.rescue_orphans(DjangoDatabase(), args[0], "killed"))
+        case "work":
+            return sum(run_due_jobs(retries=True).values())
+        case "start":
+            return str(declaring.get(args[0]).start(**options).id)
     run = RangeRun.objects.get(id=args[0])
     if what == "verify":
         return run.verify().as_json()
     answer = getattr(run, what)(*args[1:], **options)
     return answer if isinstance(answer, int) else str(answer)
+
+
+def _fork(worker: str, script: list[list[Any]], dies_at: list[str] | None) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        from jobs import testing
+
+        testing.new_id = lambda: worker
+        if dies_at is not None:
+            arm(Failpoint(*dies_at))
+        for what, *args in script:
+            _answer(what, args, {})
+        code = 0
+    except BaseException:  # noqa: BLE001 - nothing of the parent's may run here
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 if __name__ == "__main__":

@@ -47,8 +47,12 @@ class Tables:
 
     url: str
 
+    def session(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection for whoever holds something; closed at the end of its block."""
+        return psycopg.connect(self.url, autocommit=True)
+
     def rows(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        with self.session() as connection:
             cursor = connection.execute(sql.encode(), params)
             return cursor.fetchall() if cursor.description else []
 

@@ -40,16 +40,12 @@ def is_tiled(runs: Runs, without: tuple[int, ...] = ()) -> bool:
     return at == 100_000
 
 
-def is_at_rest(runs: Runs) -> bool:
-    return runs.live_lanes() == 0 and runs.working() == 0
-
-
 def test_a_pause_comes_to_rest_and_a_resume_finishes_with_each_leaf_done_once(runs: Runs) -> None:
     with runworker(runs.tables.url, "--concurrency", "4") as worker:
         run = runs.start("toys.Note", params={"seconds": 0.02})
         eventually(lambda: len(runs.notes()) > 20, "some leaves")
         runs.call("pause", run, reason="lunch")
-        eventually(lambda: is_at_rest(runs), "nobody works")
+        eventually(lambda: runs.is_at_rest(run), "nobody works")
         count = len(runs.notes())
         assert runs.status(run) == "paused"
 
@@ -70,7 +66,7 @@ def test_a_pause_comes_to_rest_though_all_workers_are_killed(runs: Runs) -> None
         doomed.ended()
         runs.call("pause", run)
     with runworker(runs.tables.url, "--concurrency", "4") as other:
-        eventually(lambda: is_at_rest(runs), "nobody works")
+        eventually(lambda: runs.is_at_rest(run), "nobody works")
         assert runs.status(run) == "paused"
         runs.call("resume", run)
         ended(runs, run, "completed")
@@ -82,9 +78,9 @@ def test_a_pause_comes_to_rest_though_all_workers_are_killed(runs: Runs) -> None
 def test_a_cancel_is_seen_inside_a_leaf_whose_work_is_undone(runs: Runs) -> None:
     with runworker(runs.tables.url, "--concurrency", "2") as worker:
         run = runs.start("toys.Patient")
-        eventually(lambda: runs.working() == 2, "two leaves at work")
+        eventually(lambda: runs.working(run) == 2, "two leaves at work")
         runs.call("cancel", run)
-        eventually(lambda: is_at_rest(runs), "nobody works")
+        eventually(lambda: runs.is_at_rest(run), "nobody works")
         assert worker.stop() == 0
 
     assert runs.status(run) == "cancelled"
@@ -97,7 +93,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_strands_back_uncharged(runs: Ru
         run = runs.start("toys.Note", params={"seconds": 0.05})
         eventually(lambda: len(runs.notes()) > 20, "some leaves")
         assert first.stop() == 0
-        assert runs.working() == 0
+        assert runs.working(run) == 0
     with runworker(runs.tables.url, "--concurrency", "4") as second:
         ended(runs, run, "completed")
         assert second.stop() == 0
@@ -122,7 +118,7 @@ def test_a_leaf_past_its_hard_time_out_is_taken_away_and_its_late_work_undone(ru
     with runworker(runs.tables.url, "--concurrency", "2") as worker:
         run = runs.start("toys.Stuck")
         ended(runs, run, "completed")
-        eventually(lambda: is_at_rest(runs), "the stuck lane ends")
+        eventually(lambda: runs.is_at_rest(run), "the stuck lane ends")
         assert worker.stop() == 0
 
     assert is_tiled(runs)

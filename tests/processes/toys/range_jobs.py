@@ -13,6 +13,7 @@ from django.db.models import F, Q
 from ranges import IntRange, Leaf, LeafRange, RangeJob, RetryPolicy, fixed
 from tests.processes.toys.models import Key
 
+GATE = 3
 QUICK = RetryPolicy(max_attempts=2, backoff=fixed(0.2))
 
 
@@ -79,6 +80,60 @@ class Stuck(Note):
         if 50_000 in leaf_keys(leaf) and context.attempt == 1:
             time.sleep(8)
         write_note(leaf)
+
+
+class Effects(RangeJob):
+    """Each key's effect is a row, written with its leaf.
+
+    Leaves with a `bad` key fail, those with a `waits` key wait until the test lets go of its lock;
+    those before it take `seconds`.
+    """
+
+    over = IntRange(0, 60)
+    leaf = Leaf(max_size=5)
+    concurrency = 2
+    retry = RetryPolicy(max_attempts=3, backoff=fixed(0))
+    failure_threshold = None
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        if leaf.hi <= context.params.get("waits", 0):
+            time.sleep(context.params.get("seconds", 0))
+        with connection.cursor() as cursor:
+            for key in leaf:
+                cursor.execute(
+                    "INSERT INTO toy_effect (run, key, item, pid) VALUES (%s, %s, %s, %s)",
+                    [context.run_id, key, context.item_key(key), os.getpid()],
+                )
+                self.after_key(key, context)
+            if context.params.get("waits") in leaf_keys(leaf):
+                cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [GATE])
+        if context.params.get("bad") in leaf_keys(leaf):
+            raise ValueError(f"bad key {context.params['bad']}")
+
+    def after_key(self, key: int, context: Any) -> None: ...
+
+
+class EffectsOutside(Effects):
+    """The same for effects that no transaction holds, in parts of two keys."""
+
+    atomic = False
+
+    def after_key(self, key: int, context: Any) -> None:
+        if key % 2:
+            context.checkpoint(key + 1)
+
+
+class Relapse(Touch):
+    """The keys named in `relapses` need work once more after the last leaf was done."""
+
+    leaf = Leaf(max_size=10)
+    concurrency = 2
+
+    def process(self, leaf: LeafRange, context: Any) -> int:
+        count = super().process(leaf, context)
+        if context.params["last"] in leaf_keys(leaf):
+            Key.objects.filter(id__in=context.params["relapses"], hits=1).update(todo=True)
+        return count
 
 
 class Billion(RangeJob):
