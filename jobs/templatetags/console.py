@@ -121,3 +121,9 @@ def priority(number: int) -> SafeString:
 def attribute(value: Any, name: str) -> Any:
     """A key of a dictionary whose name is in a variable."""
     return value.get(name) if hasattr(value, "get") else None
+
+
+@register.filter
+def event_words(name: str) -> str:
+    """The log's name of an event for people: "retry scheduled"; "log" is a line of the handler."""
+    return "handler" if name == "log" else str(name).replace("_", " ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -97,7 +98,12 @@ def _rows_only(admin: Any, request: HttpRequest) -> HttpResponse:
         except ValueError:
             continue
     ask = _ask(request, without=("ids",))
-    context = {"rows": reading.rows_of(ids), "columns": _columns(request, ask.tab), "may_act": True}
+    context = {
+        "rows": reading.rows_of(ids),
+        "columns": _columns(request, ask.tab),
+        "may_act": bool(actions.offered(request, ask.tab)),
+        "list_query": _list_query(ask),
+    }
     return cast("HttpResponse", admin.page(request, ROWS_TEMPLATE, context))
 
 
@@ -121,11 +127,18 @@ def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
         "is_first_page": not (ask.after or ask.before or ask.sort),
         "here": f"{request.path}{ask.url(after=ask.after, before=ask.before)}",
         "newest": ask.url(),
+        "list_query": _list_query(ask),
         "sizes": [(size, ask.url(rows=str(size)), size == ask.size) for size in SIZES],
         "export": admin.address("export"),
         "wider": ask.url(last="30d", time=None),
     }
     return cast("HttpResponse", admin.page(request, TEMPLATE, context))
+
+
+def _list_query(ask: Ask) -> str:
+    """What the links to jobs carry, so that their pages lead back to this list."""
+    query = ask.url(after=ask.after, before=ask.before).removeprefix("?")
+    return f"?{urlencode({'list': query})}" if query else ""
 
 
 def _ask(request: HttpRequest, without: tuple[str, ...] = ()) -> Ask:

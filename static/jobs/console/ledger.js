@@ -1,6 +1,7 @@
 // The list of jobs: selection, live rows, "12 new: show". Rows that are here change in place; new
 // ones wait until somebody asks for them, so that nothing moves under the pointer.
 
+import * as copying from "./copying.js";
 import { live } from "./live.js";
 import { clone, fetchPage, patchRows, replacePart, throttled, tint } from "./patch.js";
 
@@ -94,7 +95,7 @@ const ask = throttled(async () => {
   const found = new Set([...page.querySelectorAll("tr[data-row]")].map((row) => row.dataset.row));
   patchRows(table(), page, { gone: false });
   for (const id of ids) if (!found.has(id) && rowOf(id)) forget(rowOf(id));
-  showCopies();
+  copying.show();
 }, 1000);
 
 // After a gap: every row may be out of date, and so may the counts.
@@ -112,7 +113,7 @@ const reload = throttled(async () => {
   if (isFirstPage) for (const row of newer) fresh.add(row.dataset.row);
   if (doubtful.size) ask();
   drawPill();
-  showCopies();
+  copying.show();
 }, 2000);
 
 function drawPill() {
@@ -143,7 +144,7 @@ pill.addEventListener("click", async () => {
   replacePart("tabs", page);
   drawPill();
   select();
-  showCopies();
+  copying.show();
 });
 
 // Selection
@@ -189,24 +190,9 @@ all?.addEventListener("click", () => {
 });
 addEventListener("pageshow", select);
 
-// Copying ids
-
-function showCopies() {
-  if (!navigator.clipboard) return;
-  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
-}
-
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest?.("[data-copy]");
-  if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
-  button.classList.add("is-done");
-  setTimeout(() => button.classList.remove("is-done"), 1200);
-});
-
 if (all) all.hidden = false;
 select();
-showCopies();
+copying.show();
 // Only fields that say something go into the address.
 document.querySelector("form[data-filters]")?.addEventListener("submit", (event) => {
   for (const field of event.target.elements) {

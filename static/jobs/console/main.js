@@ -2,6 +2,7 @@
 
 import * as badges from "./badges.js";
 import * as confirming from "./confirming.js";
+import * as copying from "./copying.js";
 import { live } from "./live.js";
 import * as shortcuts from "./shortcuts.js";
 import * as times from "./times.js";
@@ -53,6 +54,7 @@ function toggle() {
 document.querySelector("[data-focus]")?.focus({ preventScroll: true });
 times.start();
 confirming.start();
+copying.start();
 shortcuts.start({
   p: () => (live ? toggle() : false),
   t: () => document.getElementById("theme")?.click(),

@@ -1,0 +1,252 @@
+"""Everything that the page of a job shows, in a bounded number of indexed reads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from jobs import conf, permissions
+from jobs.admin.page import acting, buttons, graph, timeline, tracebacks, trees
+from jobs.console import links
+from jobs.console.links import Link
+from jobs.database import DjangoDatabase
+from jobs.limits import limited
+from jobs.masking import masked
+from jobs.models import Attempt, AuditEntry, Job, JobLog, Schedule, Worker
+from jobs.reasons import why_not_running
+from jobs.states import State
+
+SECONDS = 3.0
+ATTEMPTS = 50
+LINES = 50
+ENTRIES = 20
+ACTIONS = frozenset(
+    {
+        "cancel_requested",
+        "changed",
+        "dependency_added",
+        "payload_edited",
+        "released",
+        "retried",
+        "run_now",
+    }
+)
+"""What people did; other lines of the log may quote an error, or what a handler wrote."""
+
+
+@dataclass(kw_only=True)
+class AttemptShown:
+    attempt: Attempt
+    worker: str
+    ran: float
+    pieces: list[tracebacks.Piece] = field(default_factory=list)
+    lines: list[JobLog] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    name: str
+    label: str
+    tree: SafeString
+    is_whole: bool
+    is_empty: bool
+
+
+@dataclass(kw_only=True)
+class JobPage:
+    job: Job
+    state: State
+    now: datetime
+    worker: str = ""
+    schedule: str = ""
+    reasons: list[str] = field(default_factory=list)
+    steps: list[timeline.Step] = field(default_factory=list)
+    attempts: list[AttemptShown] = field(default_factory=list)
+    more_attempts: bool = False
+    lines: list[JobLog] = field(default_factory=list)
+    older_lines: int | None = None
+    contents: list[Content] = field(default_factory=list)
+    parents: list[Any] = field(default_factory=list)
+    dependents: list[Any] = field(default_factory=list)
+    made: list[Any] = field(default_factory=list)
+    is_graph_cut: bool = False
+    drawing: graph.Drawing | None = None
+    links: list[Link] = field(default_factory=list)
+    history: list[AuditEntry] | None = None
+    """None: the reader may not see the audit."""
+    offered: buttons.Offered | None = None
+
+    @property
+    def seen(self) -> str:
+        """What the row looked like: an action on another row asks again."""
+        return acting.seen_of(self.job)
+
+    @property
+    def purge_question(self) -> str:
+        """What goes with it, in numbers."""
+        attempts = f"{len(self.attempts)}{'+' if self.more_attempts else ''}"
+        lines = f"{len(self.lines)}{'+' if self.older_lines else ''}"
+        waiting = len(self.dependents)
+        more = (
+            f", and cancel {waiting} that wait{'' if waiting > 1 else 's'} for it"
+            if waiting
+            else ""
+        )
+        return f"Delete it with {attempts} attempts and {lines} log lines{more}?"
+
+
+def read(request: HttpRequest, id: UUID) -> JobPage | None:
+    """None if there is no such job."""
+    alias = conf.get().database
+    database = DjangoDatabase()
+    may_read = request.user.has_perm(permissions.VIEW_PAYLOAD)
+    with limited(database, seconds=SECONDS) as seconds:
+        job = Job.objects.using(alias).filter(id=id).first()
+        if job is None:
+            return None
+        now = datetime.fromtimestamp(seconds, UTC)
+        page = JobPage(job=job, state=job.state_at(seconds), now=now)
+        page.offered = buttons.offered(job, page.state, request.user.has_perm)
+        page.reasons = why_not_running(database, job, seconds)
+        if not may_read and job.due_at is None and page.reasons:
+            page.reasons = ["held"]
+        _attempts_and_lines(request, page, may_read=may_read)
+        _neighbours(page, database)
+        if job.schedule_id:
+            found = Schedule.objects.using(alias).filter(id=job.schedule_id)
+            page.schedule = found.values_list("name", flat=True).first() or "a deleted schedule"
+        if request.user.has_perm(permissions.VIEW_AUDIT):
+            entries = AuditEntry.objects.using(alias).filter(object_id=str(job.id))
+            page.history = list(entries.order_by("-id")[:ENTRIES])
+    if may_read:
+        page.contents = contents(job, sees_all=_sees_all(request))
+    page.links = [*_links(page), *links.of(job, request)]
+    return page
+
+
+def content_of(job: Job, name: str, *, sees_all: bool) -> Any:
+    """The payload, result or metadata as this reader sees it."""
+    value = getattr(job, name)
+    return masked(job.type, value) if name == "payload" and not sees_all else value
+
+
+def contents(job: Job, *, sees_all: bool) -> list[Content]:
+    found = []
+    for name, label in (("payload", "Payload"), ("result", "Result"), ("metadata", "Metadata")):
+        value = content_of(job, name, sees_all=sees_all)
+        html, is_whole = trees.tree(value)
+        is_empty = value in (None, {}, [])
+        found.append(
+            Content(name=name, label=label, tree=html, is_whole=is_whole, is_empty=is_empty)
+        )
+    return found
+
+
+def _attempts_and_lines(request: HttpRequest, page: JobPage, *, may_read: bool) -> None:
+    alias = conf.get().database
+    job = page.job
+    rows = list(
+        Attempt.objects.using(alias).filter(job=job).order_by("-lease_epoch")[: ATTEMPTS + 1]
+    )
+    page.more_attempts = len(rows) > ATTEMPTS
+    rows = rows[:ATTEMPTS]
+    lines = JobLog.objects.using(alias).filter(job=job).order_by("-id")
+    before = request.GET.get("log_before", "")
+    if before.isdecimal() and len(before) < 19:
+        lines = lines.filter(id__lt=int(before))
+    found = list(lines[: LINES + 1])
+    if len(found) > LINES:
+        page.older_lines = found[LINES - 1].pk
+    page.lines = found[:LINES]
+    names = _names(job, rows, page.lines)
+    page.worker = names.get(job.worker_id, "")
+    of_attempt: dict[int | None, list[JobLog]] = defaultdict(list)
+    for line in page.lines:
+        line.worker_name = names.get(line.worker_id, "")  # type: ignore[attr-defined]
+        if not may_read and line.event not in ACTIONS:
+            line.message = ""
+        if line.event == "log":
+            of_attempt[line.attempt].append(line)
+    for row in rows:
+        if not may_read:
+            row.error = row.traceback = ""
+        page.attempts.append(
+            AttemptShown(
+                attempt=row,
+                worker=names.get(row.worker_id, ""),
+                ran=(row.finished_at - row.started_at).total_seconds(),
+                pieces=tracebacks.pieces(row.traceback) if row.traceback else [],
+                lines=[
+                    line
+                    for line in reversed(of_attempt[row.number])
+                    if row.started_at <= line.at <= row.finished_at
+                ],
+            )
+        )
+    page.steps = timeline.steps(job, rows[::-1], page.state, page.now)
+
+
+def _names(job: Job, attempts: list[Attempt], lines: list[JobLog]) -> dict[Any, str]:
+    ids = {job.worker_id, *(row.worker_id for row in attempts), *(line.worker_id for line in lines)}
+    ids.discard(None)
+    if not ids:
+        return {}
+    found = Worker.objects.using(conf.get().database).filter(id__in=ids)
+    return dict(found.values_list("id", "name"))
+
+
+def _neighbours(page: JobPage, database: DjangoDatabase) -> None:
+    id = str(page.job.id)
+    around = graph.read(database, id)
+    page.parents = around.parents_of(id)
+    page.dependents = around.children_of(id)
+    page.is_graph_cut = around.is_cut
+    page.drawing = graph.draw(around, id)
+    made = Job.objects.using(conf.get().database).filter(parent=page.job)
+    rows = made.only("id", "type", "status", "child_key").order_by("child_key")[: graph.LISTED + 1]
+    page.made = list(rows) if page.job.wait_count else []
+
+
+def _links(page: JobPage) -> list[Link]:
+    job = page.job
+    ledger = reverse("admin:jobs_job_changelist")
+    found = []
+    if job.parent_id:
+        url = reverse("admin:jobs_job_change", args=[job.parent_id])
+        found.append(Link(label="Made by", text=f"job {str(job.parent_id)[-8:]}", url=url))
+    if job.schedule_id:
+        query = urlencode({"state": "all", "schedule": str(job.schedule_id)})
+        found.append(
+            Link(label="Same schedule", text=f"jobs of {page.schedule}", url=f"{ledger}?{query}")
+        )
+    if page.state is State.DEAD and job.error_fingerprint:
+        query = urlencode(
+            {"state": "dead", "type": job.type, "error_fingerprint": job.error_fingerprint}
+        )
+        found.append(
+            Link(
+                label="Same error",
+                text="dead letters of this type with this error",
+                url=f"{ledger}?{query}",
+            )
+        )
+    copied = job.metadata.get("copy_of") if isinstance(job.metadata, dict) else None
+    if isinstance(copied, str):
+        try:
+            url = reverse("admin:jobs_job_change", args=[UUID(copied)])
+        except ValueError:
+            return found
+        found.append(Link(label="Copy of", text=f"job {copied[-8:]}", url=url))
+    return found
+
+
+def _sees_all(request: HttpRequest) -> bool:
+    return request.user.is_active and request.user.is_superuser

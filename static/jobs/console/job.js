@@ -1,0 +1,39 @@
+// The page of a job, live: whatever happens to it, its parts are read again, at most once a second.
+
+import { live } from "./live.js";
+import { fetchPage, replacePart, throttled } from "./patch.js";
+
+const PARTS = ["buttons", "head", "timeline", "attempts", "log", "contents", "neighbours", "history", "drawing"];
+const { job } = document.querySelector("[data-job]").dataset;
+
+const reload = throttled(async () => {
+  const page = await fetchPage();
+  if (!page) return;
+  if (!page.querySelector("[data-job]")) {
+    location.reload(); // it is gone: the server says by whom
+    return;
+  }
+  for (const part of PARTS) replacePart(part, page);
+}, 1000);
+
+function show(frame) {
+  let changed = Object.keys(frame.left_out).some((name) => name.startsWith("job."));
+  for (const event of frame.events) {
+    if (event.job_id !== job) continue;
+    if (event.name === "job.progress" && progress(event.facts)) continue;
+    changed = true;
+  }
+  if (changed) reload();
+}
+
+// Progress is drawn from the event itself: it may come many times a second.
+function progress({ done, total }) {
+  const bar = document.getElementById("progress");
+  if (!bar || typeof done !== "number" || typeof total !== "number") return false;
+  bar.max = total;
+  bar.value = done;
+  document.getElementById("progress-text").textContent = `${done.toLocaleString("en")} of ${total.toLocaleString("en")}`;
+  return true;
+}
+
+live?.watch([`job:${job}`], { show, reload });
