@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ranges.planning import Plan
     from ranges.reports import Statistics
 
+LONGEST_VERSION = 100
+
 
 class RangeJob:
     """Work over a range of keys. Subclass it, say `over` and `process`.
@@ -57,6 +59,7 @@ class RangeJob:
     nulls: ClassVar[str] = "refuse"
     queue: ClassVar[str] = "default"
     version: ClassVar[str] = ""
+    """Change it when a run that is under way must not go on with the new code by itself."""
 
     name: ClassVar[str] = ""
     """"app_label.ClassName"; set by itself."""
@@ -76,6 +79,7 @@ class RangeJob:
         cls.options()
         if not isinstance(cls.key, str) or not cls.key:
             raise InvalidInput("must be the name of a field", field="key")
+        check_version(cls.version, "version")
         asked = getattr(cls, "should_process", None)
         if asked is not None and not callable(asked):
             raise InvalidInput("must be a method", field="should_process")
@@ -187,7 +191,8 @@ class RangeJob:
         size = overrides.get("max_range_size")
         if size is not None:
             try:
-                values["leaf"] = Leaf(max_size=size, hard_timeout=values["leaf"].hard_timeout)
+                hard = getattr(values["leaf"], "hard_timeout", None)
+                values["leaf"] = Leaf(max_size=size, hard_timeout=hard)
             except InvalidInput as error:
                 raise InvalidInput(error.message, field="max_range_size") from None
         unknown = sorted(set(overrides) - known - {"max_range_size"})
@@ -268,6 +273,11 @@ def find(name: str) -> type[RangeJob] | None:
 
 def names() -> list[str]:
     return sorted(_jobs)
+
+
+def check_version(value: object, field: str) -> None:
+    if not isinstance(value, str) or len(value) > LONGEST_VERSION:
+        raise InvalidInput(f"must be text of at most {LONGEST_VERSION} characters", field=field)
 
 
 def _register(cls: type[RangeJob]) -> None:

@@ -43,7 +43,7 @@ def drive(payload: dict[str, Any], context: Context) -> Any:
 def work_lane(payload: dict[str, Any], context: Context) -> Snooze | None:
     from ranges import lifecycle
     from ranges.lane import Lane
-    from ranges.loading import Halted, load
+    from ranges.loading import Halted, load_to_work
     from ranges.models import RangeRun
 
     run = RangeRun.objects.using(conf.get().database).filter(id=UUID(str(payload["run"]))).first()
@@ -51,8 +51,9 @@ def work_lane(payload: dict[str, Any], context: Context) -> Snooze | None:
     if run is None or run.status != RunStatus.RUNNING or index >= run.concurrency:
         return None
     try:
-        loaded = load(run)
+        loaded = load_to_work(run)
     except Halted as error:
-        lifecycle.halt(run.id, str(error))
+        if lifecycle.halt(run.id, str(error)) and error.detail:
+            context.log.error(error.detail)
         return None
     return Lane(loaded, context, index).work()

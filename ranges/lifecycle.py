@@ -36,7 +36,7 @@ from ranges import planting
 from ranges.axes import Axis, describe
 from ranges.bounding import bounds_of
 from ranges.cells import Cells
-from ranges.declaring import RangeJob
+from ranges.declaring import RangeJob, check_version
 from ranges.held import Lease
 from ranges.loading import work_alias
 from ranges.models import RangeFailure, RangeNode, RangeRun
@@ -101,6 +101,8 @@ def create(
             "end": _key_json(axis, end, "end"),
             "scheduled_at": None if moment is None else moment.isoformat(),
             "depends_on": list(check_parents(depends_on)) if depends_on else [],
+            "retry": options.retry.to_json(job_class.retry),
+            "nulls": options.nulls,
         },
         axis=describe(axis),
         priority=check_priority(priority),
@@ -157,13 +159,22 @@ def halt(run: RangeRun | UUID | str, reason: str) -> bool:
     return True
 
 
-def resume(run: RangeRun | UUID | str, *, by: str = "") -> RangeRun:
-    """Go on where it stopped. What failed so far no longer counts for the threshold."""
+def resume(
+    run: RangeRun | UUID | str, *, code_version: str | None = None, by: str = ""
+) -> RangeRun:
+    """Go on where it stopped. What failed so far no longer counts for the threshold.
+
+    `code_version`: with that version of its class from now on; else with the one that it goes by.
+    """
+    if code_version is not None:
+        check_version(code_version, "code_version")
     with _changing(run) as changed:
         if changed.status == RunStatus.RUNNING:
             return changed
         if changed.status != RunStatus.PAUSED:
             raise _conflict(changed, "only a paused run can be resumed")
+        if code_version is not None:
+            _write(changed, code_version=code_version)
         _go_on(changed)
         _tell("range.resumed", changed, by=by)
         _audit("range.resume", changed, by)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobs import conf
-from jobs.errors import CoppiceError
+from jobs.errors import CoppiceError, InvalidInput
 from ranges import declaring
+from ranges.axes import describe
 from ranges.cells import Cells
 from ranges.declaring import RangeJob
 from ranges.models import RangeRun
@@ -19,7 +20,14 @@ from ranges.sources import Source
 
 
 class Halted(CoppiceError):
-    """The run cannot go on: its code is missing, or no longer fits what was stored."""
+    """The run cannot go on: its code is missing, or no longer fits what was stored.
+
+    `detail` may quote an error of the user's code, so it is for those who may read errors only.
+    """
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +77,15 @@ def load(run: RangeRun) -> Loaded:
         job = job_class()
         options = stored_options(job_class, run)
         source = job.source(options)
-        if run.planned and source.axis.is_ordinal == (run.lo_key is not None):
+        if _scale(describe(source.axis)) != _scale(run.axis):
             raise Halted(f"{run.name} has keys of another type than when the run was made")
     except Halted:
         raise
+    except InvalidInput as error:
+        raise Halted(f"{run.name} cannot be loaded: {error}") from error
     except Exception as error:
-        raise Halted(f"{run.name} cannot be loaded: {type(error).__name__}: {error}") from error
+        name = type(error).__name__
+        raise Halted(f"{run.name} cannot be loaded: {name}", detail=f"{name}: {error}") from error
     if options.atomic and work_alias(source) != conf.get().database:
         raise Halted(f"{run.name} has its rows in another database than when the run was made")
     if run.probing in ("witness", "filter") and hasattr(source, "probing"):
@@ -82,16 +93,35 @@ def load(run: RangeRun) -> Loaded:
     return Loaded(run=run, job=job, options=options, source=source)
 
 
+def load_to_work(run: RangeRun) -> Loaded:
+    """The same for who goes on with it: only with the version of the code that it goes by."""
+    job_class = declaring.find(run.name)
+    if job_class is not None and job_class.version != run.code_version:
+        raise Halted(
+            f"{run.name} has version {job_class.version!r} here, and the run goes by version"
+            f" {run.code_version!r}: resume it with code_version={job_class.version!r} to change over"
+        )
+    return load(run)
+
+
 def stored_options(job_class: type[RangeJob], run: RangeRun) -> Options:
     """The options that the run was made with; what it does not store is the class's."""
+    kept = run.start_options
+    retry = job_class.retry.with_kept(kept.get("retry") or {})
     return job_class.options(
         leaf=Leaf.from_json(run.leaf),
         concurrency=run.concurrency,
         failure_threshold=run.failure_threshold,
         max_depth=run.max_depth,
         atomic=run.atomic,
-        retry=replace(job_class.retry, max_attempts=run.max_attempts),
+        retry=replace(retry, max_attempts=run.max_attempts),
+        nulls=kept.get("nulls"),
     )
+
+
+def _scale(axis: dict[str, Any]) -> tuple[Any, ...]:
+    """What the meaning of a position depends on: the rest only says where to cut, or how to cast."""
+    return axis.get("type"), axis.get("decimal_places")
 
 
 def work_alias(source: Source) -> str:

@@ -122,10 +122,10 @@ class RangeRun(models.Model):
         lifecycle.pause(self, reason=reason, by=by)
         return self
 
-    def resume(self, *, by: str = "") -> Self:
+    def resume(self, *, code_version: str | None = None, by: str = "") -> Self:
         from ranges import lifecycle
 
-        lifecycle.resume(self, by=by)
+        lifecycle.resume(self, code_version=code_version, by=by)
         return self
 
     def cancel(self, *, reason: str = "", by: str = "") -> Self:

@@ -6,9 +6,10 @@ Pure: no clock, and no random source but the one handed in.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from typing import Any, Self
 
 from jobs.errors import InvalidInput
 from jobs.retry import Backoff
@@ -71,6 +72,38 @@ class RetryPolicy:
         object.__setattr__(self, "transient", tuple(self.transient))
         if not all(isinstance(e, type) and issubclass(e, BaseException) for e in self.transient):
             raise InvalidInput("must be classes of errors", field="retry.transient")
+
+    def to_json(self, declared: RetryPolicy) -> dict[str, Any]:
+        """What a run keeps of its own policy, beside `max_attempts`: where it is not its class's.
+
+        Code is never stored, so a function and classes of errors must be those of the class.
+        """
+        if self.transient != declared.transient:
+            raise InvalidInput(
+                "must be those of the job's class: a run cannot keep classes",
+                field="retry.transient",
+            )
+        kept: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("bisect", "bisect_budget")
+            if getattr(self, name) != getattr(declared, name)
+        }
+        if self.backoff != declared.backoff:
+            if not isinstance(self.backoff, Backoff):
+                raise InvalidInput(
+                    "must be fixed(s), linear(s) or exponential(s), or that of the job's class:"
+                    " a run cannot keep a function",
+                    field="retry.backoff",
+                )
+            kept["backoff"] = asdict(self.backoff)
+        return kept
+
+    def with_kept(self, kept: Mapping[str, Any]) -> Self:
+        """The policy of a class, with what a run has kept of its own."""
+        values = dict(kept)
+        if "backoff" in values:
+            values["backoff"] = Backoff(**values["backoff"])
+        return replace(self, **values)
 
     def wait_seconds(self, attempt: int, random: Callable[[], float]) -> float:
         """Seconds after failed attempt `attempt` (from 1).

@@ -19,12 +19,12 @@ from uuid import UUID
 from django.db import transaction
 
 from jobs import conf, events
-from jobs.answers import Discard, Hold, JobCancelled, Snooze, WaitFor
+from jobs.answers import ChildResult, Discard, Hold, JobCancelled, Snooze, WaitFor
 from jobs.context import Context
 from jobs.errors import InvalidInput
 from ranges import guard, lifecycle, planting
 from ranges.bounding import least_leaf
-from ranges.loading import Halted, Loaded, load
+from ranges.loading import Halted, Loaded, load_to_work
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.nodes import Nodes
 from ranges.positions import before
@@ -70,10 +70,12 @@ def step(payload: Any, context: Context) -> Any:
             return _result(run)
     try:
         with transaction.atomic(using=alias):
-            return _advance(load(run), context)
+            return _advance(load_to_work(run), context)
     except (Halted, InvalidInput) as error:
         run.refresh_from_db()  # the savepoint has undone what the instance says
         lifecycle.pause_held(run, str(error))
+        if detail := getattr(error, "detail", ""):
+            context.log.error(detail)
         return Hold(str(error))
 
 
@@ -88,9 +90,11 @@ def _advance(loaded: Loaded, context: Context) -> Any:
     nodes = lifecycle.nodes_of(run, loaded.source.axis)
     _, pending, running, _ = nodes.open()
     if pending or running:
-        failed = _broken_lanes(context, run)
-        if failed:
-            lifecycle.pause_held(run, f"no lane could work: {failed}")
+        failed = _broken_lane(context, run)
+        if failed is not None:
+            # What it says may quote what is not for everybody.
+            context.log.error(failed.error)
+            lifecycle.pause_held(run, f"no lane could work; see job {failed.job_id}")
             return Hold(run.reason)
         return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
     return _finish(loaded, nodes)
@@ -200,12 +204,12 @@ def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> tuple[int, int]:
     return found, unseen
 
 
-def _broken_lanes(context: Context, run: RangeRun) -> str:
-    """The error of the last round's lanes, if all of them failed; else empty."""
+def _broken_lane(context: Context, run: RangeRun) -> ChildResult | None:
+    """One of the last round's lanes, if all of them failed."""
     last = [one for one in context.children if (one.key or "").startswith(f"{run.rounds}:")]
     if last and all(one.status == "failed" for one in last):
-        return last[0].error
-    return ""
+        return last[0]
+    return None
 
 
 def _result(run: RangeRun) -> dict[str, Any]:

@@ -48,6 +48,16 @@ class _Retune(Act):
         parser.add_argument("--concurrency", type=int, required=True, metavar="N", help="lanes")
 
 
+class _Resume(Act):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--code-version",
+            metavar="VERSION",
+            help="go on with this version of the job's class; default: the one that it goes by",
+        )
+
+
 class _Waive:
     HELP = "close failures by decision, with the reason"
 
@@ -69,8 +79,8 @@ def _pause(run: RangeRun, options: dict[str, Any]) -> None:
     lifecycle.pause(run, reason=options["reason"], by=BY)
 
 
-def _resume(run: RangeRun, options: dict[str, Any]) -> None:  # noqa: ARG001
-    lifecycle.resume(run, by=BY)
+def _resume(run: RangeRun, options: dict[str, Any]) -> None:
+    lifecycle.resume(run, code_version=options["code_version"], by=BY)
 
 
 def _cancel(run: RangeRun, options: dict[str, Any]) -> None:
@@ -106,7 +116,7 @@ PAUSE = Act(
     call=_pause,
     takes_reason=True,
 )
-RESUME = Act(HELP="go on where it stopped", done="Resumed", call=_resume, can_follow=True)
+RESUME = _Resume(HELP="go on where it stopped", done="Resumed", call=_resume, can_follow=True)
 CANCEL = Act(HELP="end it for good", done="Cancelled", call=_cancel, takes_reason=True)
 RETUNE = _Retune(HELP="give it more lanes, or fewer", done="Retuned", call=_retune)
 RETRY_FAILED = Act(

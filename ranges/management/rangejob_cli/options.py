@@ -32,6 +32,7 @@ NAMES = OPTIONS | {
     "depth": "--depth",
     "path": "--path",
     "reason": "--reason",
+    "code_version": "--code-version",
 }
 """The option, or the positional argument, behind a field that an error names."""
 
