@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
+
+from django.db.models import F
 
 from jobs import bulk
+from jobs.answers import JobCancelled
+from jobs.bulk import running
 from jobs.filtering import Filters
+from jobs.ids import new_uuid
 from jobs.models import BulkOperation, Job
 from jobs.states import Status
 from jobs.testing import run_due_jobs
@@ -28,3 +33,26 @@ def jobs_of(operation: BulkOperation) -> Any:
 def statuses(*jobs: Job) -> list[str]:
     found = dict(Job.objects.values_list("id", "status"))
     return [found.get(job.id, "gone") for job in jobs]
+
+
+class Attempt:
+    """One attempt of an operation's job, as its handler sees it."""
+
+    def __init__(self, operation: BulkOperation) -> None:
+        jobs_of(operation).update(
+            status="processing", worker_id=new_uuid(), lease_epoch=F("lease_epoch") + 1
+        )
+        self.lease_epoch = jobs_of(operation).get().lease_epoch
+        self.job_id = str(operation.job_id)
+        self.stop_reason = ""
+        self.should_yield = False
+
+    def check_cancelled(self) -> None:
+        if self.stop_reason:
+            raise JobCancelled
+
+    def progress(self, done: int, total: int) -> None:
+        pass
+
+    def work(self, operation: BulkOperation) -> Any:
+        return running.Run(str(operation.id), cast("Any", self)).work()

@@ -82,6 +82,12 @@ class TestActions:
         line = JobLog.objects.get(job=jobs[2])
         assert line.message == "by anna: priority 3 to 1"
 
+    def test_what_is_skipped_is_passed_and_counted_once(self, small_batches: None) -> None:
+        for n in range(10):
+            make_job(priority=1 if n % 4 else 2, type="nobody")
+        operation = worked(bulk.create("change_priority", Filters(), arguments={"priority": 1}))
+        assert (operation.status, operation.changed, operation.skipped) == ("completed", 3, 7)
+
     def test_jobs_are_moved_to_another_queue(self) -> None:
         job, other = make_job(queue="a", type="nobody"), make_job(queue="c", type="nobody")
         worked(bulk.create("move_queue", Filters(queue="a"), arguments={"queue": "b"}))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 import pytest
 from django.db import connection
-from django.db.models import F
 from django.utils import timezone
 
 from jobs import audit, bulk, lifecycle
@@ -15,10 +14,9 @@ from jobs.answers import JobCancelled, Snooze
 from jobs.bulk import running
 from jobs.errors import Conflict, NotFound
 from jobs.filtering import Filters
-from jobs.ids import new_uuid
 from jobs.models import BulkOperation, Job, JobLog
 from jobs.testing import run_due_jobs
-from tests.database.bulk.operations import DEAD, jobs_of, statuses, worked
+from tests.database.bulk.operations import DEAD, Attempt, jobs_of, statuses, worked
 from tests.factories import ago, make_job
 
 pytestmark = pytest.mark.django_db
@@ -61,29 +59,6 @@ class TestFaults:
         run_due_jobs()
         operation.refresh_from_db()
         assert (operation.status, operation.error) == ("failed", "colour: is not a filter")
-
-
-class Attempt:
-    """One attempt of an operation's job, as its handler sees it."""
-
-    def __init__(self, operation: BulkOperation) -> None:
-        jobs_of(operation).update(
-            status="processing", worker_id=new_uuid(), lease_epoch=F("lease_epoch") + 1
-        )
-        self.lease_epoch = jobs_of(operation).get().lease_epoch
-        self.job_id = str(operation.job_id)
-        self.stop_reason = ""
-        self.should_yield = False
-
-    def check_cancelled(self) -> None:
-        if self.stop_reason:
-            raise JobCancelled
-
-    def progress(self, done: int, total: int) -> None:
-        pass
-
-    def work(self, operation: BulkOperation) -> Any:
-        return running.Run(str(operation.id), cast("Any", self)).work()
 
 
 class TestAttempts:
