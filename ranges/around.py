@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from jobs import events
+from jobs import conf, events, registry
+from jobs.claim import Lane as JobLane
+from jobs.claim import best_due, queues_with_work
 from jobs.context import Context
 from jobs.database import Database
 from ranges import progress
@@ -17,6 +19,7 @@ from ranges.states import RunStatus
 from ranges.walking import Walker
 
 SAMPLE_SECONDS = 10.0
+PRIORITIES = (1, 2, 3)
 
 STANDING = "SELECT status, concurrency FROM ranges_rangerun WHERE id = %(run)s::uuid"
 
@@ -54,6 +57,22 @@ class Around:
 
     def has_cause_to_stop(self) -> bool:
         return self._context.should_yield or not self.goes_on(self.standing())
+
+    def others_wait(self) -> bool:
+        """Whether a job of the lanes' rank, or of a better one, is due and has not been claimed."""
+        settings = conf.get()
+        best = best_due(
+            self._database,
+            [
+                JobLane(queue, type, priority)
+                for queue in queues_with_work(self._database)
+                for type in registry.types()
+                for priority in PRIORITIES
+            ],
+            aging_minutes=settings.aging_minutes,
+            aging_step=settings.aging_step,
+        )
+        return best is not None and best <= self._loaded.run.priority
 
     def check_threshold(self) -> None:
         """Stop the run early when too much of what was tried has failed."""

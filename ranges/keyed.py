@@ -13,13 +13,14 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import EmptyResultSet, FieldDoesNotExist, FieldError, FullResultSet
-from django.db import connections, models, router, transaction
+from django.db import connections, models, router
 from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import ExpressionWrapper
 from django.db.models.functions import Collate
 from django.db.utils import OperationalError
 
 from jobs.errors import InvalidInput
+from ranges.asking import ask
 from ranges.axes import Axis, DataAxis, DateTimeAxis, axis_for_field
 from ranges.positions import Position
 from ranges.sources import ProbeTimeout
@@ -149,22 +150,13 @@ class Keyed:
     ) -> list[Any]:
         """The rows of a reading statement. Raises ProbeTimeout when it takes longer.
 
-        It runs in a transaction, or a savepoint, that is rolled back in any case: so what is set
-        for it ends with it, and a time-out leaves the caller's transaction whole.
+        What is set for it ends with it, and a time-out leaves the caller's transaction whole.
         """
         chosen = dict(settings)
         if milliseconds is not None:
             chosen["statement_timeout"] = str(milliseconds)
-        set_all = ", ".join(["set_config(%s, %s, true)"] * len(chosen))
-        values = [part for pair in chosen.items() for part in pair]
         try:
-            with transaction.atomic(using=self.alias), self.connection.cursor() as cursor:
-                if chosen:
-                    cursor.execute(f"SELECT {set_all}", values)
-                cursor.execute(sql, params)
-                rows: list[Any] = cursor.fetchall()
-                transaction.set_rollback(True, using=self.alias)
-                return rows
+            return ask(self.connection, sql, params, chosen)
         except OperationalError as error:
             if milliseconds is not None and _sqlstate(error) == QUERY_CANCELLED:
                 raise ProbeTimeout(f"no answer within {milliseconds} ms") from error

@@ -35,7 +35,9 @@ from ranges.stealing import steal
 from ranges.walking import Step, Walker
 
 SLICE_SECONDS = 5.0
-"""After so long a lane goes to the back of the queue, so that jobs of its rank get their turn."""
+"""After so long a lane goes to the back of the queue, if jobs of its rank wait there."""
+LONGEST_SECONDS = 3_600.0
+"""After so long it does in any case: a job that never ends could not be timed."""
 IDLE_SECONDS = 2.0
 """So long a lane without work keeps its slot, to steal or to help with what fails."""
 LOOK_SECONDS = 0.05
@@ -47,6 +49,9 @@ class Lane:
         self._loaded = loaded
         self._context = context
         self._asks = loaded.job.asks()
+        now = time.monotonic()
+        self._turn_ends_at = now + SLICE_SECONDS
+        self._leaves_at = now + LONGEST_SECONDS
         self._least = least_leaf(loaded.source, loaded.bounds, loaded.options.max_depth)
         database = LaneDatabase()
         self._nodes = Nodes(
@@ -63,19 +68,18 @@ class Lane:
 
     def work(self) -> Snooze | None:
         """Until nothing is left, the run stops, or it is somebody else's turn."""
-        ends_at = time.monotonic() + SLICE_SECONDS
         idle_since: float | None = None
         pause = LOOK_SECONDS
         while True:
             if not self._around.goes_on(self._around.standing()):
                 return None
-            if self._context.should_yield or time.monotonic() > ends_at:
+            if self._must_yield():
                 return Snooze(0, quiet=True)
             node = self._take()
             if node is not None:
                 idle_since, pause = None, LOOK_SECONDS
                 try:
-                    self._work_at(node, ends_at)
+                    self._work_at(node)
                 except Fenced:
                     self._nodes.note_fenced(node)
                     self._around.emit("node.fenced", node)
@@ -91,6 +95,18 @@ class Lane:
             time.sleep(pause)
             pause *= 1.5
 
+    def _must_yield(self) -> bool:
+        """Whether somebody else should have the slot now."""
+        if self._context.should_yield:
+            return True
+        now = time.monotonic()
+        if now < self._turn_ends_at:
+            return False
+        if now > self._leaves_at or self._around.others_wait():
+            return True
+        self._turn_ends_at = now + SLICE_SECONDS
+        return False
+
     # Strands
 
     def _take(self) -> Node | None:
@@ -105,13 +121,13 @@ class Lane:
             self._around.emit("node.stolen", node)
         return node
 
-    def _work_at(self, node: Node, ends_at: float) -> None:
+    def _work_at(self, node: Node) -> None:
         if node.is_bisect:
             self._mender.bisect(node)
         else:
-            self._strand(node, ends_at)
+            self._strand(node)
 
-    def _strand(self, node: Node, ends_at: float) -> None:
+    def _strand(self, node: Node) -> None:
         """Walk a strand until it is done, or must be given back."""
         options = self._loaded.options
         sizer = LeafSizer(options.leaf, least=self._least, seconds_per_item=node.seconds_per_row)
@@ -128,11 +144,11 @@ class Lane:
             error = DiedAtWork("the worker died at this leaf each time")
             rest = self._mender.peel(node, error)
         while rest is not None:
-            rest = self._walk(rest, walker, sizer, ends_at)
+            rest = self._walk(rest, walker, sizer)
 
-    def _walk(self, node: Node, walker: Walker, sizer: LeafSizer, ends_at: float) -> Node | None:
+    def _walk(self, node: Node, walker: Walker, sizer: LeafSizer) -> Node | None:
         """Leaf after leaf; returns the strand behind a leaf that failed, if there is one."""
-        around, nodes, context = self._around, self._nodes, self._context
+        around, nodes = self._around, self._nodes
         step = self._next(node, walker)
         standing = nodes.reserve(node, step)
         while True:
@@ -140,7 +156,7 @@ class Lane:
             if standing.is_done:
                 around.emit("node.completed" if node.leaves else "node.skipped", node)
                 return None
-            if not around.goes_on(standing) or context.should_yield or time.monotonic() > ends_at:
+            if not around.goes_on(standing) or self._must_yield():
                 nodes.release(node)
                 return None
             if not node.has_leaf:
