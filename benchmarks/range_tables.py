@@ -112,7 +112,7 @@ def _by_hand(stage: Stage, size: Size) -> list[Figure]:
             leaf = Leaf(max_size=size.marked_leaf)
             found = run_on_workers(database, Mark, lanes=1, leaf=leaf, notes=notes)
             assert found.rows == size.marked
-        ours.append(leaf_seconds(notes, -(-size.marked // size.marked_leaf)))
+        ours.append(leaf_seconds(notes))
     return [
         figure
         for name, (_, most) in names.items()
