@@ -41,7 +41,7 @@ SLICE_SECONDS = 5.0
 WAIT_SECONDS = 2.0
 """How often it looks whether an operation that came before has ended."""
 TELL_SECONDS = 0.5
-REST = 0.2
+REST = 0.1
 """The pause after a batch, as a part of what the batch took."""
 TRIES = 20
 """Of a batch that met a deadlock or a lock that was not given."""
