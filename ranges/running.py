@@ -3,7 +3,7 @@
     not planned -> plan, plant strands -> WaitFor lanes
     paused      -> Hold; resume releases it
     work left   -> WaitFor lanes again
-    none left   -> verify, sweep -> completed, or partially_failed, or failed
+    none left   -> verify, sweep (in slices) -> completed, or partially_failed, or failed
 
 The step is one transaction with the job's own end, and holds the run's row: so whoever pauses,
 resumes or cancels sees the job either before the step, or after what the step decided is written.
@@ -31,12 +31,14 @@ from ranges.positions import before
 from ranges.proof import verify
 from ranges.querying import QuerySource
 from ranges.sizing import LeafSizer
-from ranges.sources import ProbeTimeout
 from ranges.splitting import start_pieces
-from ranges.states import FailureState, NodeState, RunStatus
+from ranges.states import FailureState, RunStatus
+from ranges.sweeping import Sweep, Sweeper
 
 SWEEPS = 3
-SWEEP_TRIES = 3
+SWEEP_SECONDS = 2.0
+"""After so long a sweep lets go of the run's row for a moment: somebody may want to pause it."""
+SWEEP = "sweep"
 RETURNING_ROWS = "rows keep coming back"
 CORRUPT = "corrupt"
 
@@ -88,8 +90,7 @@ def _advance(loaded: Loaded, context: Context) -> Any:
             return WaitFor(lifecycle.lanes(run, range(min(run.concurrency, count))))
     lifecycle.start_clock(run)
     nodes = lifecycle.nodes_of(run, loaded.source.axis)
-    _, pending, running, _ = nodes.open()
-    if pending or running:
+    if _sweep_under_way(run) is None and _has_work(nodes):
         failed = _broken_lane(context, run)
         if failed is not None:
             # What it says may quote what is not for everybody.
@@ -98,6 +99,11 @@ def _advance(loaded: Loaded, context: Context) -> Any:
             return Hold(run.reason)
         return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
     return _finish(loaded, nodes)
+
+
+def _has_work(nodes: Nodes) -> bool:
+    _, pending, running, _ = nodes.open()
+    return bool(pending or running)
 
 
 def plan(loaded: Loaded) -> int:
@@ -138,18 +144,22 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
     """Nothing is left: prove it, look for rows that came back, and end the run."""
     run = loaded.run
     verdict = verify(run)
+    proved = verdict.as_json()
     if not verdict.ok:
-        lifecycle.finish(run, RunStatus.FAILED, reason=CORRUPT, verdict=verdict.as_json())
+        lifecycle.finish(run, RunStatus.FAILED, reason=CORRUPT, verdict=proved)
         return Snooze(0, quiet=True)
-    found, unseen = sweep(loaded, nodes, reopen=run.sweeps < SWEEPS)
-    proved = {**verdict.as_json(), "unswept": unseen}
-    if found:
+    sweep = _sweep(loaded, nodes)
+    if not sweep.is_done:
+        return Snooze(0, quiet=True)
+    if sweep.found:
         if run.sweeps < SWEEPS:
             run.sweeps += 1
             lifecycle.set_columns(run, "sweeps")
             return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
         lifecycle.finish(run, RunStatus.PARTIALLY_FAILED, reason=RETURNING_ROWS, verdict=proved)
         return Snooze(0, quiet=True)
+    if _has_work(nodes):  # what had failed was set to be tried again meanwhile
+        return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
     opened = RangeFailure.objects.using(conf.get().database).filter(
         run=run, state=FailureState.OPEN
     )
@@ -163,45 +173,25 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
     return Snooze(0, quiet=True)
 
 
-def sweep(loaded: Loaded, nodes: Nodes, *, reopen: bool) -> tuple[int, int]:
-    """Look once more where all is done; returns how many nodes hold keys that need work again, and
-    how many could not be looked into, as the probe ran out of time each time it was tried.
+def _sweep(loaded: Loaded, nodes: Nodes) -> Sweep:
+    """A sweep, or as much of it as there is time for. In the run it is kept how far it is."""
+    run, source = loaded.run, loaded.source
+    kept = _sweep_under_way(run)
+    if run.probing not in ("witness", "filter") or not isinstance(source, QuerySource):
+        return Sweep(is_done=True)
+    made = Sweep() if kept is None else Sweep(at=nodes.position(kept["at"]), found=kept["found"])
+    sweeper = Sweeper(source, nodes, made)
+    sweeper.go_on(reopen=run.sweeps < SWEEPS, seconds=SWEEP_SECONDS)
+    under_way = None if made.is_done else {SWEEP: {"at": str(made.at), "found": made.found}}
+    if run.verdict != under_way:
+        run.verdict = under_way
+        lifecycle.set_columns(run, "verdict")
+    return made
 
-    Only a declared `todo` can tell. Nodes of failed keys are left alone: that their rows still
-    need work is known.
-    """
-    source = loaded.source
-    if loaded.run.probing != "witness":
-        return 0, 0
-    done = planting.in_state(nodes, NodeState.DONE, NodeState.SKIPPED)
-    found = unseen = index = 0
-    tries = SWEEP_TRIES
-    while index < len(done):
-        # Neighbours are asked about in one question.
-        last = index
-        while last + 1 < len(done) and done[last][3] == done[last + 1][2]:
-            last += 1
-        lo, hi = done[index][2], done[last][3]
-        try:
-            witness = source.next_leaf(lo, hi, 1)
-        except ProbeTimeout:
-            tries -= 1
-            if not tries:
-                unseen += last + 1 - index
-                index, tries = last + 1, SWEEP_TRIES
-            continue
-        tries = SWEEP_TRIES
-        if witness is None:
-            index = last + 1
-            continue
-        while not before(witness.first, done[index][3]):
-            index += 1
-        id, _, node_lo, node_hi = done[index]
-        if reopen:
-            planting.reopen(nodes, id, node_lo, node_hi, witness.first)
-        found += 1
-        index += 1
-    return found, unseen
+
+def _sweep_under_way(run: RangeRun) -> dict[str, Any] | None:
+    kept: dict[str, Any] | None = (run.verdict or {}).get(SWEEP)
+    return kept
 
 
 def _broken_lane(context: Context, run: RangeRun) -> ChildResult | None:
