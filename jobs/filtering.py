@@ -175,7 +175,10 @@ def _read_interval(value: object, field: str) -> str:
 
 def _read_prefix(value: object, field: str) -> str:
     text = _read_text(value, field)
-    range_of(text)
+    try:
+        range_of(text)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, field=field) from None
     return text
 
 

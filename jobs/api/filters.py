@@ -118,6 +118,19 @@ class DeadLetterFilters(FilterSet):
         },
     )
     schedule = _filter("schedule", {"type": "string", "format": "uuid"})
+    recurring = _filter(
+        "recurring",
+        {"type": "boolean", "description": "Jobs that a schedule made: only, or none."},
+        _truth,
+    )
+    worker = _filter(
+        "worker",
+        {
+            "type": "string",
+            "format": "uuid",
+            "description": "The worker that runs a job, or ran it last.",
+        },
+    )
     error_fingerprint = _text("error_fingerprint", "Jobs that failed with errors of one kind.")
     internal = _filter(
         "internal",

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from jobs import listing
+from jobs import listing, walking
 from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput, TooBroad
 from jobs.limits import limited
-from jobs.listing import Filters
+from jobs.listing import Filters, Sort
 from jobs.states import State, Status
 from tests.factories import ago, make_edge, make_job
 
@@ -71,6 +72,60 @@ class TestPages:
             Filters(id_prefix=job.id.hex[:31]),
         ):
             assert self.walk(filters, 10) == [job.id]
+
+    @pytest.mark.parametrize(
+        "sort", [None, Sort(by="priority"), Sort(by="attempt_count", descending=True)]
+    )
+    @pytest.mark.parametrize("status", [None, Status.FAILED])
+    def test_the_way_back_shows_the_same_pages(
+        self, status: Status | None, sort: Sort | None
+    ) -> None:
+        for n in range(23):
+            make_job("dead", failed_at=ago(hours=1), priority=1 + n % 3, attempt_count=n % 2)
+        filters, after, forth = Filters(status=status), None, []
+        while True:
+            page = listing.page(filters, after=after, limit=5, sort=sort)
+            forth.append([job.id for job in page.jobs])
+            after = page.next
+            if after is None:
+                break
+        back = []
+        before = page.previous
+        while before is not None:
+            page = listing.page(filters, before=before, limit=5, sort=sort)
+            back.append([job.id for job in page.jobs])
+            assert page.next is not None
+            before = page.previous
+        assert back == forth[-2::-1]
+        assert len({id for ids in forth for id in ids}) == 23
+
+    def test_another_order_is_one_of_the_newest_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(walking, "SORTED", 2)
+        make_job(priority=1)
+        newest = [make_job(priority=3), make_job(priority=2)]
+        page = listing.page(Filters(), sort=Sort(by="priority"))
+        assert [job.id for job in page.jobs] == [newest[1].id, newest[0].id]
+
+    def test_no_other_column_is_sorted_by(self) -> None:
+        make_job()
+        with pytest.raises(InvalidInput):
+            listing.page(Filters(), sort=Sort(by="payload"))
+
+    def test_errors_are_cut_where_they_are_read(self) -> None:
+        make_job("dead", last_error="x" * 2_000)
+        with CaptureQueriesContext(connection) as ran:
+            (job,) = listing.page(Filters(status=Status.FAILED)).jobs
+            assert job.last_error == "x" * walking.ERROR_SHOWN
+        (read,) = [each["sql"] for each in ran.captured_queries if "last_error" in each["sql"]]
+        assert read.count('"last_error"') == read.count('LEFT("jobs_job"."last_error", 300)') == 1
+
+    def test_counting_stops_at_the_cap(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(listing, "COUNTED", 3)
+        for exact in (0, 1, 2, 3):
+            assert listing.count(Filters()) == listing.Count(exact=exact, at_least=exact)
+            make_job()
+        make_job()
+        assert listing.count(Filters()) == listing.Count(exact=None, at_least=4)
 
     @pytest.mark.parametrize("bad", ["x", "", "\x00", "2020-01-01~x", "2020-01-01T00:00:00~"])
     def test_a_bad_place_is_refused(self, bad: str) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 
-from jobs import listing, stats
+from jobs import listing, stats, walking
 from jobs.database import DjangoDatabase
 from jobs.doctor import storage, workers
 from jobs.errors import TooBroad
 from jobs.limits import limited
-from jobs.listing import Filters
+from jobs.listing import Filters, Sort
 from jobs.states import State, Status
 from tests.plans import explain, rows_read, scans
 
@@ -91,11 +93,53 @@ class TestPlans:
             Filters(status=Status.COMPLETED, type="known"),
             Filters(status=Status.PENDING, queue="other"),
         ],
-        ids=str,
+        ids=lambda filters: filters.in_words(),
     )
-    def test_each_list_reads_a_bounded_number_of_rows(self, filters: Filters) -> None:
+    @pytest.mark.parametrize("internal", [None, False])
+    def test_each_list_reads_a_bounded_number_of_rows(
+        self, filters: Filters, internal: bool | None
+    ) -> None:
         bound = 100_200 if filters.queue == "other" else 800
-        assert read(filters) <= bound
+        assert read(replace(filters, internal=internal)) <= bound
+
+    @pytest.mark.parametrize("status", [None, Status.PENDING, Status.COMPLETED])
+    def test_a_page_deep_in_the_list_reads_no_more_than_the_first(
+        self, status: Status | None
+    ) -> None:
+        filters = Filters(status=status, internal=False)
+        deep = listing.queryset(filters)[60_000:60_001].get()
+        assert read(filters, str(deep.id)) <= 200
+        with limited(DjangoDatabase(), seconds=30):
+            back = listing.queryset(filters, before=str(deep.id))[:51]
+            assert rows_read(explain(*back.query.sql_with_params())) <= 200
+
+    def test_a_day_of_long_ago_is_found_without_walking_there(self) -> None:
+        """The ids of these rows are of 1970, as small numbers are."""
+        old = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+        assert read(Filters(created_before=old - timedelta(days=2))) <= 10
+        assert read(Filters(created_after=old + timedelta(days=2))) <= 10
+
+    @pytest.mark.parametrize("status", [None, *Status])
+    def test_lists_are_never_counted_beyond_the_cap(self, status: Status | None) -> None:
+        some = listing.matching(Filters(status=status, internal=False))[: listing.COUNTED + 1]
+        with limited(DjangoDatabase(), seconds=30):
+            plan = explain(*some.query.sql_with_params())
+        assert rows_read(plan) <= listing.COUNTED + 1
+
+    @pytest.mark.parametrize("status", [None, Status.COMPLETED, Status.FAILED])
+    def test_another_order_sorts_no_more_than_the_newest(self, status: Status | None) -> None:
+        filters = Filters(status=status)
+        (newest,) = listing.queryset(filters)[:1]
+        sql, params = walking.sorted_ids(
+            filters,
+            Sort(by="priority"),
+            top=walking.place(filters, newest),
+            place=None,
+            backwards=False,
+        )
+        with limited(DjangoDatabase(), seconds=30):
+            plan = explain(sql, (*params, 51, 0))
+        assert rows_read(plan) <= walking.SORTED
 
     @pytest.mark.parametrize("status", list(Status))
     def test_later_pages_read_no_more_than_the_first(self, status: Status) -> None:
