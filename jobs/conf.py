@@ -98,9 +98,20 @@ class Settings:
     """The same for requests that change one thing."""
     api_bulk_per_minute: int = 120
     """The same for requests that make or change many jobs."""
+    ready_needs: str = ""
+    """What /readyz insists on beside the database: redis, worker, or both with a comma."""
+    metrics_token: str = ""
+    """Lets a scraper read /metrics with Authorization: Bearer; empty: API tokens only."""
+
+    @property
+    def needs(self) -> list[str]:
+        """What `ready_needs` names."""
+        return [need.strip() for need in self.ready_needs.split(",") if need.strip()]
 
 
 MOST_ATTEMPTS = 1_000
+NEEDS = ("redis", "worker")
+SHORTEST_TOKEN = 20
 
 _MINIMUM: dict[str, float] = {
     "max_attempts": 1,
@@ -198,6 +209,13 @@ def _problems(settings: Settings) -> list[str]:
                 f"COPPICE_{name.upper()}={getattr(settings, name):g} must be at least {needed:g}, "
                 f"as COPPICE_BEAT_SECONDS is {settings.beat_seconds:g}"
             )
+    if not set(settings.needs) <= {*NEEDS}:
+        problems.append(
+            f"COPPICE_READY_NEEDS={settings.ready_needs!r} must name redis, worker, or both"
+        )
+    if settings.metrics_token and len(settings.metrics_token) < SHORTEST_TOKEN:
+        # Not with its value: it is a secret.
+        problems.append(f"COPPICE_METRICS_TOKEN must have at least {SHORTEST_TOKEN} characters")
     try:
         parse_proxies(settings.trusted_proxies)
     except ValueError as error:

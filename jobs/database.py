@@ -182,10 +182,12 @@ def is_pooled(connection: psycopg.Connection[Any]) -> bool:
 
 def direct_conninfo() -> str:
     """Where a worker's own connections go: the direct URL, else what Django's database says."""
-    settings = conf.get()
-    if settings.database_direct_url:
-        return settings.database_direct_url
-    wrapper = connections[settings.database]
+    return conf.get().database_direct_url or django_conninfo()
+
+
+def django_conninfo() -> str:
+    """Where Django's own connections to the jobs go."""
+    wrapper = connections[conf.get().database]
     parameters = wrapper.get_connection_params()
     ours = {
         key: str(value)

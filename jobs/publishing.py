@@ -51,6 +51,8 @@ from jobs.texts import clean
 
 STREAM = "coppice:events"
 STREAM_LENGTH = 100_000
+TOTALS = "coppice:events:left-out"
+"""A hash: how many of each name were ever left out, by all processes together."""
 LEFT_OUT = "events.left_out"
 
 SINGLES_PER_SECOND = 2_000
@@ -291,6 +293,8 @@ def _send(
     if counts:
         text = json.dumps({"name": LEFT_OUT, "at": round(time.time(), 3), "counts": counts})
         _append(pipeline, text)
+        for name, count in counts.items():
+            pipeline.hincrby(TOTALS, name, count)
     pipeline.execute()
 
 

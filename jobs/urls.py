@@ -1,5 +1,14 @@
+"""What machines ask at the root: does it live, can it work, how does it go."""
+
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from jobs import health
+from jobs.metrics.view import MetricsView
+
+urlpatterns = [
+    path("healthz", health.healthz, name="coppice-healthz"),
+    path("readyz", health.readyz, name="coppice-readyz"),
+    path("metrics", MetricsView.as_view(), name="coppice-metrics"),
+]

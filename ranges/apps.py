@@ -12,4 +12,7 @@ class RangesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from jobs import metrics
+
+        metrics.read_from("ranges.metrics")
         autodiscover_modules("range_jobs")
