@@ -216,10 +216,11 @@ def follow_cancel(job_id: UUID | str) -> None:
 
 def tidy_after_lane(lane_id: UUID | str) -> None:
     """A lane was cancelled, perhaps long after its worker died: nothing of its run is at work there."""
-    lane = Job.objects.using(conf.get().database).filter(id=lane_id).only("payload").first()
-    runs = RangeRun.objects.using(conf.get().database).filter(
-        id=None if lane is None else UUID(str(lane.payload["run"])), planned=True
-    )
+    alias = conf.get().database
+    lane = Job.objects.using(alias).filter(id=lane_id).only("payload").first()
+    if lane is None:
+        return
+    runs = RangeRun.objects.using(alias).filter(id=UUID(str(lane.payload["run"])), planned=True)
     for run in runs.filter(status__in=ENDED):
         nodes_of(run).release_orphans()
 

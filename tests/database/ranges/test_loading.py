@@ -32,7 +32,7 @@ def longer(attempt: int) -> float:
 
 class Kept(RangeJob):
     name = "shop.Kept"
-    over: ClassVar[Any] = IntRange(0, 100)
+    over: Any = IntRange(0, 100)
     leaf = Leaf(max_size=10)
     retry = RetryPolicy(max_attempts=2, backoff=longer, transient=(KeyError,))
     version: ClassVar[str] = "1"
@@ -123,7 +123,7 @@ def test_the_wait_that_one_run_was_given_is_the_one_that_is_kept_to() -> None:
     run = Kept.start(retry=replace(Kept.retry, backoff=fixed(3_600)))
     run_due_jobs()
 
-    assert run.nodes.get(state="pending").next_at is not None  # type: ignore[attr-defined]
+    assert run.nodes.get(state="pending").next_at is not None
     assert len(Kept.done) == 90
 
 

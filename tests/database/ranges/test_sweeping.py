@@ -34,7 +34,7 @@ class Finish(RangeJob):
     """Numbers 1 to 600; before the last leaf ends, those that the test says are undone again."""
 
     name = "shop.FinishAgain"
-    over: ClassVar[Any] = Numbered.objects.all()
+    over: Any = Numbered.objects.all()
     todo: ClassVar[Any] = Q(done=False)
     leaf = Leaf(max_size=20)
     concurrency = 3
@@ -56,7 +56,7 @@ class FinishRanks(Finish):
     """The same along a column without any index."""
 
     name = "shop.FinishRanks"
-    over: ClassVar[Any] = Unindexed.objects.all()
+    over: Any = Unindexed.objects.all()
     key = "rank"
 
 
@@ -64,7 +64,7 @@ class FinishLines(Finish):
     """The same along a column with many rows for each key, of which there is an index."""
 
     name = "shop.FinishLines"
-    over: ClassVar[Any] = Line.objects.all()
+    over: Any = Line.objects.all()
     key = "number"
 
 
@@ -134,6 +134,7 @@ def test_a_sweep_can_stop_anywhere_and_go_on(
 
     assert (run.status, run.sweeps) == (RunStatus.COMPLETED, 1)
     assert not job.over.filter(done=False).exists()
+    assert run.verdict is not None
     assert "sweep" not in run.verdict
     assert verify(run).is_complete
 
@@ -155,6 +156,7 @@ def test_a_run_that_is_paused_in_its_sweep_goes_on_with_it(monkeypatch: pytest.M
     monkeypatch.setattr(Sweeper, "_look", watched)
     assert drive(run).status == RunStatus.PAUSED
     assert len(looks) == 4
+    assert run.verdict is not None
     assert run.verdict["sweep"]["at"] == str(looks[3] + 50)
 
     assert drive(run.resume()).status == RunStatus.COMPLETED
@@ -195,7 +197,7 @@ def test_what_is_retried_during_a_sweep_is_done_before_the_run_ends(
     drive(run)
 
     assert run.status == RunStatus.COMPLETED
-    assert sorted(Finish.seen)[-1] == 100
+    assert max(Finish.seen) == 100
     assert not Numbered.objects.filter(done=False).exists()
 
 
@@ -234,7 +236,7 @@ def nodes_over(pieces: list[tuple[int, int]]) -> Any:
 
 def pending() -> list[tuple[int, int]]:
     rows = RangeNode.objects.filter(state="pending").order_by("lo")
-    return [(int(lo), int(hi)) for lo, hi in rows.values_list("lo", "hi")]
+    return [(int(lo or 0), int(hi or 0)) for lo, hi in rows.values_list("lo", "hi")]
 
 
 @pytest.mark.parametrize("probing", ["witness", "filter"])
