@@ -118,7 +118,7 @@ def create(
         set_bounds(run, *bounds_of(source, start, end))
     with transaction.atomic(using=conf.get().database):
         run.save(force_insert=True, using=conf.get().database)
-        _audit("range.create", run, by)
+        _audit("create", run, by)
         _tell("range.created", run)
     return run
 
@@ -131,7 +131,7 @@ def start(run: RangeRun | UUID | str, *, by: str = "") -> RangeRun:
         job = _enqueue(changed, **_start_options(changed))
         _write(changed, status=RunStatus.RUNNING, job_id=job.id, reason="")
         _tell("range.started", changed, by=by)
-        _audit("range.start", changed, by)
+        _audit("start", changed, by)
     return changed
 
 
@@ -146,7 +146,7 @@ def pause(run: RangeRun | UUID | str, *, reason: str = "", by: str = "") -> Rang
         if changed.status != RunStatus.RUNNING:
             raise _conflict(changed, "only a running run can be paused")
         _pause(changed, reason, by)
-        _audit("range.pause", changed, by, reason)
+        _audit("pause", changed, by, reason)
     return changed
 
 
@@ -177,7 +177,7 @@ def resume(
             _write(changed, code_version=code_version)
         _go_on(changed)
         _tell("range.resumed", changed, by=by)
-        _audit("range.resume", changed, by)
+        _audit("resume", changed, by)
     return changed
 
 
@@ -203,7 +203,7 @@ def cancel(run: RangeRun | UUID | str, *, reason: str = "", by: str = "") -> Ran
         if changed.planned:
             nodes_of(changed).release_orphans()
         _tell("range.cancelled", changed, by=by, reason=reason)
-        _audit("range.cancel", changed, by, reason)
+        _audit("cancel", changed, by, reason)
     return changed
 
 
@@ -241,7 +241,7 @@ def retune(run: RangeRun | UUID | str, *, concurrency: int, by: str = "") -> Ran
         _tell("range.retuned", changed, by=by, before=before, concurrency=concurrency)
         if before != concurrency:
             tuned = {"before": {"concurrency": before}, "after": {"concurrency": concurrency}}
-            _audit("range.retune", changed, by, data=tuned)
+            _audit("retune", changed, by, data=tuned)
     return changed
 
 
@@ -257,7 +257,7 @@ def retry_failed(run: RangeRun | UUID | str, *, by: str = "") -> int:
         if changed.status in ENDED:
             _reopen(changed)
         _tell("range.retried", changed, by=by, failures=count)
-        _audit("range.retry_failed", changed, by, changed=count)
+        _audit("retry_failed", changed, by, changed=count)
     return count
 
 
@@ -283,7 +283,7 @@ def waive(failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFai
         opened = RangeFailure.objects.using(alias).filter(run=run, state=FailureState.OPEN)
         if run.status in (RunStatus.FAILED, RunStatus.PARTIALLY_FAILED) and not opened.exists():
             _reopen(run)
-        _audit("range.waive", run, by, text, data={"failure": id})
+        _audit("waive", run, by, text, data={"failure": id})
     return found
 
 
@@ -523,7 +523,7 @@ def _audit(
     data: Mapping[str, Any] | None = None,
 ) -> None:
     audit.record(
-        action,
+        f"range.{action}",
         actor=by,
         scope=f"range run {run.id} ({run.name})",
         object_id=str(run.id),
