@@ -192,10 +192,10 @@ def facts(database: Database, wanted: Sequence[str]) -> list[QueueFacts]:
     given = {"names": list(wanted)}
     with _walking(database):
         depths = database.rows(DEPTHS, {**given, "most": CAP + 1, "lanes": LANES})
-        running = dict(database.rows(RUNNING, {**given, "most": CAP}))
+        running: dict[str, int] = dict(database.rows(RUNNING, {**given, "most": CAP}))
         rates = {row[0]: row[1:] for row in database.rows(RATES, given)}
         dead_after = conf.get().dead_after_seconds
-        serving = dict(database.rows(SERVING, {**given, "dead_after": dead_after}))
+        serving: dict[str, int] = dict(database.rows(SERVING, {**given, "dead_after": dead_after}))
     found = []
     for name, due, later, oldest, paused, reason, changed_by, changed_at in depths:
         completed, failed = rates.get(name, (None, None))

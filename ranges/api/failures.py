@@ -46,11 +46,11 @@ class RangeFailureSerializer(serializers.ModelSerializer[RangeFailure]):
 
     class Meta:
         model = RangeFailure
-        fields = (
+        fields: ClassVar[Any] = (
             "id", "key", "upto", "items", "attempts", "error", "traceback", "error_fingerprint",
             "state", "reason", "resolved_by", "created_at", "resolved_at", "hidden",
         )  # fmt: skip
-        read_only_fields = fields
+        read_only_fields: ClassVar[Any] = fields
 
     def to_representation(self, instance: RangeFailure) -> dict[str, Any]:
         failure = dict(super().to_representation(instance))
@@ -66,11 +66,13 @@ class RangeFailureSerializer(serializers.ModelSerializer[RangeFailure]):
 class RangeFailureLineSerializer(RangeFailureSerializer):
     """A failure in a list: without its traceback."""
 
-    traceback = None  # type: ignore[assignment]
+    traceback = None
 
     class Meta(RangeFailureSerializer.Meta):
-        fields = tuple(name for name in RangeFailureSerializer.Meta.fields if name != "traceback")
-        read_only_fields = fields
+        fields: ClassVar[Any] = tuple(
+            name for name in RangeFailureSerializer.Meta.fields if name != "traceback"
+        )
+        read_only_fields: ClassVar[Any] = fields
 
     def to_representation(self, instance: RangeFailure) -> dict[str, Any]:
         failure = super().to_representation(instance)

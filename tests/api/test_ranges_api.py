@@ -77,7 +77,7 @@ class Finishing(RangeJob):
 class Broken(RangeJob):
     name = "api.Broken"
 
-    def over(self) -> Any:  # type: ignore[override]
+    def over(self) -> Any:
         raise RuntimeError(SECRET)
 
     def process(self, leaf: Any, context: Any) -> None: ...
@@ -328,11 +328,11 @@ def test_failures_are_listed_read_retried_and_waived(api: Api) -> None:
 def test_a_failure_of_another_run_is_not_to_be_had_through_this_one(api: Api) -> None:
     client = api("Operator")
     mine, other = ended(client, params={"bad": [3]}), ended(client, params={"bad": [4]})
-    number = RangeFailure.objects.get(run_id=other).id
+    number = RangeFailure.objects.get(run__id=other).id
     assert client.get(f"{URL}/{mine}/failures/{number}").status_code == 404
     waive = f"{URL}/{mine}/failures/{number}/waive"
     assert client.post(waive, {"reason": "x"}, format="json").status_code == 404
-    assert RangeFailure.objects.get(run_id=other).state == "open"
+    assert RangeFailure.objects.get(run__id=other).state == "open"
 
 
 @pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": " "}, {"reason": None}, {"x": 1}])

@@ -244,8 +244,8 @@ def test_hostile_ids_bodies_and_fields_are_refused(api: Api) -> None:
     assert hostile.refusals_of_fields(client, "post", URL, NEW, fields) == []
     assert hostile.refusals_of_fields(client, "patch", f"{URL}/{id}", {}, fields) == []
     rule = {"cron": "* * * * *"}
-    fields = ("cron", "recur_interval", "time_zone", "anchor_at", "count")
-    assert hostile.refusals_of_fields(client, "post", f"{URL}/preview", rule, fields) == []
+    rules = ("cron", "recur_interval", "time_zone", "anchor_at", "count")
+    assert hostile.refusals_of_fields(client, "post", f"{URL}/preview", rule, rules) == []
 
 
 @pytest.mark.parametrize("query", ["count=0", "count=101", "count=x", "count=%00", "many=1"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db.models import DateTimeField
 from drf_spectacular.utils import extend_schema_field
@@ -44,13 +44,13 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
 
     class Meta:
         model = Schedule
-        fields = (
+        fields: ClassVar[Any] = (
             "id", "name", "type", "queue", "priority", "max_attempts", "on_parent_failure", "rule",
             "recur_interval", "cron", "time_zone", "anchor_at", "misfire", "allow_overlap",
             "enabled", "next_slot", "last_slot", "last_job_id", "missed_count", "last_error",
             "payload", "metadata", "hidden", "created_at", "updated_at",
         )  # fmt: skip
-        read_only_fields = fields
+        read_only_fields: ClassVar[Any] = fields
 
     def get_rule(self, schedule: Schedule) -> str:
         return schedules.describe(schedule)
@@ -87,11 +87,13 @@ class ScheduleLineSerializer(ScheduleSerializer):
     """A schedule in a list: without payload and metadata."""
 
     class Meta(ScheduleSerializer.Meta):
-        fields = tuple(name for name in ScheduleSerializer.Meta.fields if name not in HEAVY)
-        read_only_fields = fields
+        fields: ClassVar[Any] = tuple(
+            name for name in ScheduleSerializer.Meta.fields if name not in HEAVY
+        )
+        read_only_fields: ClassVar[Any] = fields
 
-    payload = None  # type: ignore[assignment]
-    metadata = None  # type: ignore[assignment]
+    payload = None
+    metadata = None
 
 
 class ScheduleRuleBody(Body):

@@ -122,7 +122,7 @@ class ScheduleView(CoppiceView):
         changes = ScheduleChangesBody.read(request)
         if not changes:
             raise InvalidInput("names nothing to change", field="non_field_errors")
-        schedule: Any = schedules.change(_find(schedule_id), by=self.actor, **changes)  # type: ignore[typeddict-item]
+        schedule: Any = schedules.change(_find(schedule_id), by=self.actor, **changes)
         return Response(_shown(self, schedule))
 
     @extend_schema(
