@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_queues,
         default=(),
         metavar="A,B",
-        help="serve only these queues (default: all)",
+        help=f"serve only these queues, and {OWN_QUEUE} (default: all)",
     )
     parser.add_argument(
         "--concurrency",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +65,28 @@ class TestInput:
         assert bulk.permission_of("purge", Filters(internal=False)) == "jobs.purge_all_dead"
         assert bulk.permission_of("purge", Filters(queue="mail")) == "jobs.purge_job"
         assert bulk.permission_of("retry", DEAD) == "jobs.retry_job"
+
+
+class TestPage:
+    PAGE = Path(__file__).resolve().parents[3] / "docs" / "bulk.md"
+
+    def rows(self, title: str) -> dict[str, str]:
+        section = self.PAGE.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2]
+        table = re.findall(
+            r"^\| `([a-z_]+)` \|(.*)\|$", section.partition("\n## ")[0], re.MULTILINE
+        )
+        return dict(table)
+
+    def test_the_page_has_every_action_with_its_argument_and_permission(self) -> None:
+        rows = self.rows("Actions")
+        assert list(rows) == list(bulk.ACTIONS)
+        for name, action in bulk.ACTIONS.items():
+            assert action.permission.removeprefix("jobs.") in rows[name]
+            assert f"`{action.argument}`" in rows[name] or not action.argument
+
+    def test_the_page_has_every_status(self) -> None:
+        field = BulkOperation._meta.get_field("status")
+        assert list(self.rows("Statuses")) == [value for value, _ in field.choices or ()]
 
 
 class TestPreview:
