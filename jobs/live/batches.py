@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from jobs.live.entries import Counts, Entry, Uncounted, add_counts
 from jobs.live.positions import Position
-from jobs.live.topics import Topic, keys
+from jobs.live.topics import RESET, Topic, keys
 from jobs.publishing import PLENTIFUL
 
 MOST_EVENTS = 50
@@ -111,7 +111,8 @@ class Batch:
             elif topic.kind.key is None:
                 found = _indexes(self._entries, lambda e: e.name in names and topic.matches(e))
             else:
-                found = [i for i in self._keyed(topic.text) if self._entries[i].name in names]
+                meant = sorted({*self._keyed(topic.text), *self._keyed(RESET)})
+                found = [index for index in meant if self._entries[index].name in names]
             self._by_topic[topic] = found
         return found
 

@@ -31,7 +31,8 @@ from jobs.publishing import STREAM
 
 TICK_SECONDS = 0.2
 """The time from one batch to the next, at least."""
-BLOCK_SECONDS = 5.0
+BLOCK_SECONDS = 1.0
+"""The longest wait for an entry; so much later than an answer is due an outage is noticed."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
 LOOK_SECONDS = 0.25
@@ -70,6 +71,8 @@ class Hub:
                 asyncio.create_task(self._count(), name="coppice-live-stats"),
             )
         await self._ready.wait()
+        if self.feed == AWAY:
+            receiver.take_feed(AWAY)
 
     def leave(self, receiver: Receiver) -> None:
         """The last one to leave turns off the light."""
@@ -152,7 +155,8 @@ class Hub:
     def _gone(self, error: Exception, failures: int) -> None:
         if failures == 1:
             is_outage = isinstance(error, stream.AWAY)
-            _log.warning("the live feed cannot be read", error=repr(error), exc_info=not is_outage)
+            name = type(error).__name__
+            _log.warning("the live feed cannot be read", error=name, exc_info=not is_outage)
         if self.feed == LIVE or not self._ready.is_set():
             self.feed = AWAY
             for receiver in self.receivers:

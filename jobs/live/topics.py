@@ -145,7 +145,7 @@ _BY_FACT = tuple(
 
 def keys(entry: Entry) -> list[str]:
     """The texts of the narrow topics that an event belongs to, if its name could."""
-    found = []
+    found = [RESET] if entry.name == RESET else []
     if entry.job_id is not None:
         found.append(f"job:{entry.job_id}")
     if entry.queue:

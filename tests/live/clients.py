@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import socket
 import struct
 import time
@@ -76,6 +77,10 @@ class Wire:
     def rest(self) -> bytes:
         """The body of a short answer."""
         return self.exactly(int(self.headers.get("content-length", 0)))
+
+    def has_something(self, seconds: float) -> bool:
+        """Whether anything has come, or comes within that time."""
+        return bool(self._buffer or select.select([self.socket], [], [], seconds)[0])
 
     def _more(self) -> None:
         try:

@@ -14,12 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 import redis
 
@@ -68,11 +70,14 @@ class Server:
 def daphne(
     folder: Path, application: str = "tests.live.site", **environment: str
 ) -> Iterator[Server]:
+    from django.conf import settings
     from django.db import connections
 
     database = connections["default"].settings_dict
     url = f"postgresql:///{database['NAME']}?host={database['HOST']}&user={database['USER']}"
     listener = socket.socket()
+    # Connections inherit it: what a client does not read is soon the server's burden.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32_768)
     listener.bind(("127.0.0.1", 0))
     listener.listen(512)
     descriptor = listener.fileno()
@@ -86,6 +91,7 @@ def daphne(
                 **os.environ,
                 "DJANGO_SETTINGS_MODULE": "config.settings",
                 "DATABASE_URL": url,
+                "SECRET_KEY": settings.SECRET_KEY,  # sessions of this process count there too
                 **environment,
             },
             pass_fds=[descriptor],
@@ -118,20 +124,55 @@ def live_redis_url(_valkey_place: Place) -> str:
     return valkey_url(_valkey_place)
 
 
-@pytest.fixture(scope="module")
-def server(
-    django_db_setup: None,
-    django_db_blocker: Any,
-    live_redis_url: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("live")
-    with daphne(folder, REDIS_URL=live_redis_url, COPPICE_LIVE_CONNECTIONS_PER_USER="400") as made:
-        yield made
+@pytest.fixture(scope="session")
+def live_database(database_url: str, _template_database: str) -> Iterator[str]:
+    """The name of a migrated database that is shared by these tests and their servers."""
+    name = f"live_{secrets.token_hex(6)}"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{_template_database}"'.encode())
+        yield name
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_the_live_database(
+    live_database: str, django_db_modify_db_settings: None, django_db_blocker: Any
+) -> Iterator[None]:
+    """This process works there too, without transactions that would hide what it does."""
+    from django.db import connections
+
+    wrapper = connections["default"]
+    before = wrapper.settings_dict["NAME"]
+    with django_db_blocker.unblock():
+        wrapper.close()
+        wrapper.settings_dict["NAME"] = live_database
+        yield
+        wrapper.close()
+        wrapper.settings_dict["NAME"] = before
+
+
+@pytest.fixture(scope="session")
+def _server(
+    live_database: str, live_redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], Server]]:
+    with ExitStack() as stack:
+
+        def start() -> Server:
+            folder = tmp_path_factory.mktemp("live")
+            environment = {"COPPICE_LIVE_CONNECTIONS_PER_USER": "400"}
+            return stack.enter_context(daphne(folder, REDIS_URL=live_redis_url, **environment))
+
+        yield cache(start)
 
 
 @pytest.fixture
-def key_of(transactional_db: None) -> Callable[..., str]:
+def server(_server: Callable[[], Server]) -> Server:
+    """A daphne for the whole run."""
+    return _server()
+
+
+@pytest.fixture
+def key_of() -> Callable[..., str]:
     """`key_of("jobs.view_job")`: the key of a token of a new user with these permissions."""
     from jobs import tokens
 
@@ -145,7 +186,7 @@ def key_of(transactional_db: None) -> Callable[..., str]:
 def make_user(*names: str) -> Any:
     from django.contrib.auth.models import Permission, User
 
-    user = User.objects.create_user(f"user{secrets.token_hex(4)}", password="a long password")
+    user = User.objects.create_user(f"user{secrets.token_hex(4)}")
     for name in names:
         app, _, codename = name.partition(".")
         user.user_permissions.add(
@@ -155,10 +196,11 @@ def make_user(*names: str) -> Any:
 
 
 @pytest.fixture
-def site(server: Server, key_of: Callable[..., str]) -> Site:
-    """The server, for a program that may see everything."""
+def site(server: Server, key_of: Callable[..., str]) -> Iterator[Site]:
+    """The server, for a program that may see everything. It leaves nothing behind."""
     key = key_of("jobs.view_job", "jobs.view_payload")
-    return server.site(Authorization=f"Token {key}")
+    yield server.site(Authorization=f"Token {key}")
+    settled(server, connections=0, receivers=0, reading=False, live_tasks=[])
 
 
 @pytest.fixture

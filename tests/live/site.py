@@ -6,25 +6,36 @@ from the environment: `LIVE_<MODULE>_<CONSTANT>=seconds`.
 
 import asyncio
 import gc
-import importlib
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from config.asgi import application as project
-from jobs.live import connections
-from jobs.live.hub import hub
-from jobs.live.receiver import Receiver
+from django.conf import settings
 
-for variable, value in os.environ.items():
-    prefix, _, rest = variable.partition("_")
-    if prefix == "LIVE":
-        module, _, constant = rest.partition("_")
-        setattr(importlib.import_module(f"jobs.live.{module.lower()}"), constant, float(value))
+
+def _project() -> Any:
+    # Pages are rendered without `collectstatic`.
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    found = import_module("config.asgi").application
+    for variable, value in os.environ.items():
+        prefix, _, rest = variable.partition("_")
+        if prefix == "LIVE":
+            module, _, constant = rest.partition("_")
+            setattr(import_module(f"jobs.live.{module.lower()}"), constant, float(value))
+    return found
+
+
+project = _project()
 
 
 def counts() -> dict[str, Any]:
+    from jobs.live import connections
+    from jobs.live.hub import hub
+    from jobs.live.receiver import Receiver
+
     gc.collect()
     names = sorted(task.get_name() for task in asyncio.all_tasks())
     return {
