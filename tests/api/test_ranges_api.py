@@ -541,12 +541,13 @@ def test_hostile_ids_parameters_and_bodies_are_refused(api: Api) -> None:
     fields = ("job", "start", "end", "max_range_size", "concurrency", "max_depth",
               "failure_threshold", "params", "metadata", "priority", "queue", "scheduled_at",
               "depends_on", "start_now")  # fmt: skip
-    for job in ("api.Sifting", "api.Daily", "api.Words"):
-        assert hostile.refusals_of_fields(client, "post", URL, {"job": job}, fields) == []
-        assert (
-            hostile.refusals_of_fields(client, "post", f"{URL}/plan", {"job": job}, fields[:7])
-            == []
-        )
+    good = {"job": "api.Sifting"}
+    assert hostile.refusals_of_fields(client, "post", URL, good, fields) == []
+    assert hostile.refusals_of_fields(client, "post", f"{URL}/plan", good, fields[1:4]) == []
+    for job in ("api.Daily", "api.Words"):
+        for path in (URL, f"{URL}/plan"):
+            bounds = ("start", "end")
+            assert hostile.refusals_of_fields(client, "post", path, {"job": job}, bounds) == []
     for what in ("pause", "retune", "verify"):
         bad = ("reason", "concurrency", "complete")
         assert hostile.refusals_of_fields(client, "post", f"{URL}/{id}/{what}", {}, bad) == []
