@@ -84,9 +84,9 @@ class TestOne:
         assert made["payload"] == payload == Job.objects.get().payload
 
     def test_null_is_the_same_as_not_given(self, client: Any) -> None:
-        names = ("payload", "priority", "scheduled_at", "depends_on", "recur_interval", "cron")
-        names += ("time_zone", "queue", "unique_key", "metadata", "max_retries", "max_attempts")
-        names += ("on_parent_failure",)
+        names = ["payload", "priority", "scheduled_at", "depends_on", "recur_interval", "cron"]
+        names += ["time_zone", "queue", "unique_key", "metadata", "max_retries", "max_attempts"]
+        names += ["on_parent_failure"]
         assert post(client, **dict.fromkeys(names)).status_code == 201
 
     def test_max_attempts_is_another_name_of_max_retries(self, client: Any) -> None:

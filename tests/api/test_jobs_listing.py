@@ -203,9 +203,9 @@ class TestPages:
     def test_the_way_back_is_the_way_forth(self, client: Any, query: str) -> None:
         make_many(43, "failed")
         pages, url = [], f"{JOBS}?limit=10{query}"
-        first = client.get(url).json()
-        pages.append([row["id"] for row in first["results"]])
-        url = f"{url}&cursor={first['next_cursor']}"
+        last = client.get(url).json()
+        pages.append([row["id"] for row in last["results"]])
+        url = f"{url}&cursor={last['next_cursor']}"
         while url:
             last = client.get(url).json()
             pages.append([row["id"] for row in last["results"]])

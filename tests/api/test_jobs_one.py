@@ -163,7 +163,8 @@ class TestChanging:
 
     def test_the_payload_of_a_dead_letter(self, client: Any) -> None:
         job = make_job("dead", type="test.any", payload={"a": 1})
-        for payload in ({"a": 2}, None, [], 0):
+        payloads: list[Any] = [{"a": 2}, None, [], 0]
+        for payload in payloads:
             response = client.patch(url(job), {"payload": payload}, format="json")
             assert response.status_code == 200, response.content
             assert Job.objects.get().payload == payload
