@@ -49,8 +49,15 @@ class ThrottledLogin:
             _log.info("login.passed", user=user.get_username(), address=address)
         return user
 
-    async def aauthenticate(self, request: HttpRequest | None, **credentials: Any) -> Any:
-        return await sync_to_async(self.authenticate)(request, **credentials)
+    async def aauthenticate(
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,
+        **more: Any,
+    ) -> Any:
+        """Django's own would be a way around."""
+        return await sync_to_async(self.authenticate)(request, username, password, **more)
 
 
 class ThrottledBackend(ThrottledLogin, ModelBackend):

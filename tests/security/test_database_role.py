@@ -53,7 +53,7 @@ def test_a_role_that_owns_nothing_suffices_for_web_workers_and_commands(role_url
     python(role_url, "manage.py", "shell", "-v", "0", "-c", work)
     python(role_url, "manage.py", "runworker", "--burst")
     with psycopg.connect(role_url, autocommit=True) as connection:
-        counts = dict(
+        counts: dict[str, int] = dict(
             connection.execute("SELECT status, count(*) FROM jobs_job GROUP BY status").fetchall()
         )
         assert counts["completed"] > 300

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.management import call_command
@@ -137,6 +138,8 @@ class TestAdmin:
         assert found.expires_at is not None
         assert 89 <= (found.expires_at - timezone.now()).days <= 90
         assert "no-store" in response["Cache-Control"]
+        # A message would travel in a cookie, packed.
+        assert set(response.cookies) <= {settings.CSRF_COOKIE_NAME}
         elsewhere = [
             str(response.headers),
             str(response.cookies),
