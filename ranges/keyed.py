@@ -62,8 +62,7 @@ class Keyed:
         self.alias: str = rows._db or router.db_for_write(rows.model)  # noqa: SLF001
         self.over: QuerySet[Any] = _plain(rows.using(self.alias))
         self.is_unique = bool(self.field.unique) and not self.field.null
-        if todo is not None:
-            _check_todo(self.over, todo)
+        self._undone = self.over if todo is None else _filtered(self.over, todo)
         self._compiled: dict[bool, Statement | None] = {}
 
     @property
@@ -171,7 +170,7 @@ class Keyed:
         return plan
 
     def _rows(self, *, todo: bool) -> QuerySet[Any]:
-        return self.over.filter(self.todo) if todo and self.todo is not None else self.over
+        return self._undone if todo else self.over
 
     def _expression(self) -> ExpressionWrapper[Any]:
         # Wrapped: of a foreign key's column the bare expression would be a relation again.
@@ -208,7 +207,7 @@ def _plain(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows
 
 
-def _check_todo(over: QuerySet[Any], todo: Q) -> None:
+def _filtered(over: QuerySet[Any], todo: Q) -> QuerySet[Any]:
     try:
         rows = over.filter(todo)
     except (FieldError, TypeError, ValueError) as error:
@@ -217,6 +216,7 @@ def _check_todo(over: QuerySet[Any], todo: Q) -> None:
         raise InvalidInput(
             "joins a table with many rows for one of these: use Exists(...) instead", field="todo"
         )
+    return rows
 
 
 def _multiplies(rows: QuerySet[Any]) -> bool:

@@ -21,9 +21,8 @@ from psycopg.pq import TransactionStatus
 from jobs import conf
 from jobs.database import Params, Row, is_pooled
 
-LIMITS = """
-SELECT set_config('lock_timeout', %(lock)s, true), set_config('statement_timeout', %(statement)s, true)
-"""
+LIMITS = "SET LOCAL lock_timeout = {lock}; SET LOCAL statement_timeout = {statement}"
+"""Milliseconds; 0: none."""
 
 
 class LaneDatabase:
@@ -54,10 +53,9 @@ class LaneDatabase:
     @contextmanager
     def leaf(self, *, lock_seconds: float, statement_seconds: float) -> Iterator[None]:
         """The transaction of a leaf, whose statements wait for locks, and last, only so long."""
-        limits = {
-            "lock": str(int(lock_seconds * 1000)),
-            "statement": str(int(statement_seconds * 1000)),
-        }
+        limits = LIMITS.format(
+            lock=int(lock_seconds * 1000), statement=int(statement_seconds * 1000)
+        )
         is_limited = False
 
         def limit(
@@ -66,7 +64,7 @@ class LaneDatabase:
             nonlocal is_limited
             if not is_limited:
                 is_limited = True
-                self.rows(LIMITS, limits)
+                self._begin(limits)
             return execute(sql, params, many, context)
 
         with transaction.atomic(using=self.alias), self._wrapper.execute_wrapper(limit):
@@ -81,6 +79,16 @@ class LaneDatabase:
         connection = wrapper.connection
         return connection is None or connection.pgconn.transaction_status == TransactionStatus.IDLE
 
+    def _begin(self, limits: str) -> None:
+        """Begin the transaction that Django thinks it is in already, with its limits."""
+        connection = self._ready().connection
+        if _begins_plainly(connection):
+            # In one message. If that fails the next statement says why.
+            connection.pgconn.exec_(f"BEGIN; {limits}".encode())
+        else:
+            with self._wrapper.wrap_database_errors:
+                psycopg.Cursor(connection).execute(limits.encode())
+
     def _ready(self) -> psycopg.Cursor[Row]:
         wrapper = self._wrapper
         # Django's own cursors ask the same before each statement.
@@ -92,3 +100,13 @@ class LaneDatabase:
             cursor.format = psycopg.pq.Format.BINARY
             self._prepares = not is_pooled(wrapper.connection)
         return cursor
+
+
+def _begins_plainly(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the driver would send BEGIN alone before the next statement."""
+    options = (connection.isolation_level, connection.read_only, connection.deferrable)
+    return (
+        not connection.autocommit
+        and connection.pgconn.transaction_status == TransactionStatus.IDLE
+        and all(each is None for each in options)
+    )

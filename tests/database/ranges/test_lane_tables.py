@@ -9,7 +9,10 @@ import pytest
 from django.db import connection
 from django.db.models import Q
 
+from jobs import enqueue, handler
+from jobs.models import Job
 from jobs.testing import run_due_jobs
+from ranges import lane
 from ranges.declaring import RangeJob
 from ranges.leaf_range import LeafRange
 from ranges.models import RangeFailure, RangeNode, RangeRun, RangeSample
@@ -35,6 +38,7 @@ class Mark(RangeJob):
     failure_threshold = None
 
     seen: ClassVar[list[int]] = []
+    seen_by_others: ClassVar[list[int]] = []
     at_leaf: ClassVar[Callable[[LeafRange, Any], object]] = lambda leaf, context: None
 
     def process(self, leaf: LeafRange, context: Any) -> int:
@@ -46,6 +50,7 @@ class Mark(RangeJob):
 @pytest.fixture(autouse=True)
 def _nothing_seen() -> None:
     Mark.seen.clear()
+    Mark.seen_by_others.clear()
     Mark.at_leaf = lambda leaf, context: None
 
 
@@ -238,3 +243,42 @@ def test_adaptive_leaves_grow_while_they_are_quick() -> None:
     leaves = sum(RangeNode.objects.values_list("leaves", flat=True))
     assert leaves < len(undone()) / 100
     assert RangeSample.objects.filter(run=run).count() == 1
+
+
+@handler("tests.waits_for_a_lane")
+def note_what_was_seen() -> None:
+    Mark.seen_by_others.append(len(Mark.seen))
+
+
+def lane_of(run: RangeRun) -> Job:
+    return Job.objects.get(type="ranges.lane", parent_id=run.job_id)
+
+
+@pytest.mark.usefixtures("numbers")
+def test_a_lane_gives_its_slot_to_a_job_of_its_rank_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lane, "SLICE_SECONDS", 0)
+    enqueued: list[Job] = []
+
+    def enqueue_once(leaf: LeafRange, context: Any) -> None:
+        if not enqueued:
+            enqueued.append(enqueue("tests.waits_for_a_lane"))
+
+    Mark.at_leaf = enqueue_once
+    run = drive(Mark.start(concurrency=1))
+
+    assert run.status == RunStatus.COMPLETED
+    assert Mark.seen_by_others == [50]  # after the leaf that was at work
+    assert sorted(Mark.seen) == undone()
+
+
+@pytest.mark.usefixtures("numbers")
+def test_a_lane_keeps_its_slot_while_only_worse_jobs_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "SLICE_SECONDS", 0)
+    enqueue("tests.waits_for_a_lane", priority=3)
+    run = drive(Mark.start(concurrency=1))
+
+    assert run.status == RunStatus.COMPLETED
+    assert Mark.seen_by_others == [len(undone())]
+    assert lane_of(run).lease_epoch == 1  # it was claimed once
