@@ -37,6 +37,7 @@ HEADERS = (
     (b"cache-control", b"no-cache, no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
     (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 )
 
 _log = structlog.get_logger("coppice.live")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +286,7 @@ def test_a_session_listens_from_the_sites_own_pages(server: Server, site: Site) 
             events.hear("ready")
             assert "access-control-allow-origin" not in events.wire.headers
     for more in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
-        found = refusal(lambda given=more: server.site().events(headers={**headers, **given}))
+        found = refusal(partial(server.site().events, headers={**headers, **more}))
         assert found.status == 403
 
 

@@ -1,0 +1,186 @@
+"""What docs/live.md says is so: its examples run, its messages follow the schema."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+from channels.routing import ProtocolTypeRouter
+from jsonschema import Draft202012Validator
+
+from jobs.events import PUBLIC_NAMES
+from jobs.live import batches, console, events, messages, stream, topics, window
+from tests.live.clients import Site
+from tests.live.conftest import Server
+
+PAGE = Path("docs/live.md").read_text()
+SCHEMA = json.loads(Path("docs/live-schema.json").read_text())
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def code(language: str, mark: str) -> str:
+    [found] = [block for block in blocks(language) if mark in block]
+    return found
+
+
+def part_of(name: str) -> Draft202012Validator:
+    return Draft202012Validator({**SCHEMA, "oneOf": [{"$ref": f"#/$defs/{name}"}]})
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_examples_of_messages_follow_the_schema() -> None:
+    sent = Draft202012Validator(SCHEMA)
+    seen = set()
+    for block in blocks("json"):
+        found = json.loads(block)
+        if "op" in found:
+            sent.validate(found)
+            seen.add(found["op"])
+        else:
+            part_of("stats" if "dlq" in found else "event").validate(found)
+    assert seen == {"ready", "frame", "resync", "status", "error"}
+
+
+def test_the_examples_of_requests_are_understood() -> None:
+    found = re.findall(r"\| `(\{\"op\".*?\})` \|", PAGE)
+    assert len(found) == 4
+    for example in found:
+        text = example.replace("0198...", "0198c0de-0000-7000-8000-000000000001")
+        messages.read(text)
+        part_of("from_client").validate(json.loads(text))
+
+
+def test_the_page_names_every_topic_event_and_limit() -> None:
+    for name in (*topics.WIDE, *(f"{name}:<" for name in topics.NARROW)):
+        assert f"`{name}" in PAGE
+    for name in {name for each in PUBLIC_NAMES.values() for name in each}:
+        assert f"`{name}`" in PAGE
+    a_message = (
+        f"At most {messages.MESSAGE_LENGTH // 1024} kB a message, "
+        f"{console.MESSAGES_PER_SECOND:g} messages a second ({console.MESSAGES_AT_ONCE} at once), "
+        f"{topics.TOPICS} topics"
+    )
+    for text in (
+        a_message,
+        f"At most {batches.MOST_EVENTS}, at most {batches.MOST_BYTES // 1024} kB",
+        f"{stream.MOST_REPLAYED:,} events",
+        f"While {window.FRAMES} are not acknowledged, or {window.BYTES // 1024} kB",
+        f"After {window.PATIENCE_SECONDS:g} seconds",
+        f"after {events.MOST_BYTES // 10**6} MB or {events.MOST_SECONDS // 60:g} minutes",
+    ):
+        assert text in PAGE
+    for ending in (
+        console.BAD_MESSAGE,
+        console.TOO_SLOW,
+        console.NO_FEED,
+        console.BROKEN,
+        4401,
+        4403,
+    ):
+        assert f"| {ending} |" in PAGE
+
+
+def test_the_asgi_application_of_the_page_is_one() -> None:
+    made: dict[str, Any] = {}
+    exec(code("python", "application_with("), made)
+    assert isinstance(made["application"], ProtocolTypeRouter)
+
+
+def test_the_python_client_of_the_page_hears_events(
+    server: Server, site: Site, tell: Callable[..., None]
+) -> None:
+    made: dict[str, Any] = {}
+    exec(code("python", "def events("), made)
+    key = site.headers["Authorization"].removeprefix("Token ")
+    heard: Queue[tuple[str, Any]] = Queue()
+    enough = threading.Event()
+
+    def listen() -> None:
+        url = f"{server.origin}/api/v1/jobs/stream?event=job.*"
+        for event in made["events"](url, key):
+            heard.put(event)
+            if enough.is_set():
+                return
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    assert heard.get(timeout=20)[0] == "ready"
+    tell("job.created", 3, queue="python")
+    found = [heard.get(timeout=20) for _ in range(3)]
+    assert [(name, event["queue"]) for name, event in found] == [("job.created", "python")] * 3
+    enough.set()
+    tell("job.created")
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+NODE = shutil.which("node")
+RUN = """
+import {live} from "./live.mjs";
+const say = (what) => console.log(JSON.stringify(what));
+const socket = (to) => new WebSocket(to, {headers: {Authorization: process.env.KEY}});
+const shown = (frame) => say(["show", frame.events.map((each) => each.name), frame.left_out]);
+const stop = live(process.env.URL, ["jobs?queue=node"], shown, () => say(["reload"]), {socket});
+process.stdin.on("data", () => { stop(); process.exit(0); });
+"""
+
+
+def knows_websockets() -> bool:
+    if NODE is None:
+        return False
+    asked = [
+        NODE,
+        "--experimental-websocket",
+        "-e",
+        "new WebSocket('ws://localhost:1').onerror = () => 0",
+    ]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not knows_websockets(), reason="no node that knows WebSocket is installed")
+def test_the_javascript_client_of_the_page_shows_events(
+    server: Server, site: Site, tmp_path: Path, tell: Callable[..., None]
+) -> None:
+    (tmp_path / "live.mjs").write_text(code("js", "export function live("))
+    (tmp_path / "run.mjs").write_text(RUN)
+    assert NODE is not None
+    process = subprocess.Popen(
+        [NODE, "--experimental-websocket", "run.mjs"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "URL": f"ws://{server.host}/ws/console/",
+            "KEY": site.headers["Authorization"],
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert json.loads(process.stdout.readline()) == ["reload"]
+        tell("job.created", queue="node")
+        assert json.loads(process.stdout.readline()) == ["show", ["job.created"], {}]
+        tell("job.started", queue="other")
+        tell("job.started", queue="node")
+        assert json.loads(process.stdout.readline()) == ["show", ["job.started"], {}]
+    finally:
+        process.stdin.close()
+        process.terminate()
+        process.wait(10)
