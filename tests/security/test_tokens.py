@@ -132,6 +132,7 @@ class TestAdmin:
         response = client.post(ADD, form())
         assert response.status_code == 200
         [key] = KEY.findall(response.content.decode())
+        assert response.content.decode().count(key[tokens.SHOWN :]) == 1
         found = tokens.find(key)
         assert found is not None
         assert found.user == user
