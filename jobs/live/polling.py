@@ -9,18 +9,21 @@ import json
 import time
 from typing import ClassVar
 
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import permissions
 from jobs.api.base import CoppiceView
-from jobs.live import messages, positions, sample, stream, topics
+from jobs.errors import InvalidInput
+from jobs.live import messages, output, positions, sample, stream, topics
 from jobs.live.batches import Batch, Subscription
 from jobs.live.hub import AWAY, LIVE
 from jobs.live.owed import Frame, Owed, Resync
 from jobs.live.positions import START, Position
 
 EVERY_SECONDS = 5.0
+PARAMETERS = frozenset({"topics", "after", "format"})
 OFF = "off"
 NOT_HERE = (
     "This server speaks WSGI, which cannot hold a stream open. Serve the project with daphne, "
@@ -34,7 +37,22 @@ class LiveView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
     throttle_scope = "read"
 
+    @extend_schema(
+        operation_id="poll_live",
+        tags=output.TAGS,
+        parameters=output.POLL_PARAMETERS,
+        responses=output.PolledSerializer,
+        examples=[output.POLLED],
+    )
     def get(self, request: Request) -> Response:
+        """Tell what has happened since a position, for clients without a socket.
+
+        The same frames as the WebSocket's, one for each call; docs/live.md describes them. Events
+        beyond 50 are left out and counted.
+        """
+        for name in request.query_params:
+            if name not in PARAMETERS:
+                raise InvalidInput("is not a parameter of this address", field=name[:60])
         wanted = topics.parse_all(request.query_params.getlist("topics"))
         given = request.query_params.get("after")
         after = None if given is None else positions.parse(given)
@@ -74,5 +92,9 @@ class StreamView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
     throttle_scope = "read"
 
+    @extend_schema(
+        tags=output.TAGS, parameters=output.STREAM_PARAMETERS, responses=output.STREAM_ANSWERS
+    )
     def get(self, request: Request) -> Response:  # noqa: ARG002
+        """Follow events as they happen, as server-sent events."""
         return Response({"detail": NOT_HERE}, status=501)
