@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks import (
+    api,
     crash,
     enqueue,
     full,
     latency,
     life,
+    live,
     many_workers,
     memory,
     ordering,
@@ -66,6 +68,10 @@ BENCHMARKS = {
         measure=full.measure,
         about="claims, lists and statistics on a full table, beside an empty one",
     ),
+    "api": Benchmark(
+        measure=api.measure,
+        about="lists and statistics over REST with five million jobs, beside a thousand",
+    ),
     "memory": Benchmark(
         measure=memory.measure,
         about="memory of a worker process, beside a bare Django process",
@@ -73,6 +79,10 @@ BENCHMARKS = {
     "outage": Benchmark(
         measure=outage.measure,
         about="PostgreSQL away under four workers, beside a bare client that reconnects",
+    ),
+    "live": Benchmark(
+        measure=live.measure,
+        about="live events at 5,000 jobs a second, beside a bare reader of the Redis stream",
     ),
     "ranges": Benchmark(
         measure=ranges.measure,

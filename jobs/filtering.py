@@ -132,8 +132,10 @@ def range_of(prefix: str) -> tuple[uuid.UUID, uuid.UUID]:
     return uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
 
 
-ID_SLACK = timedelta(days=1)
-"""How far the clock that made an id, or a transaction that stayed open, may be off."""
+ID_SLACK = timedelta(minutes=10)
+"""How far the clock that made an id may be off the database's. What is further off is missed where
+jobs are asked for by time, as far as it is further off.
+"""
 
 
 def id_at(moment: datetime, *, later: timedelta = timedelta()) -> uuid.UUID:

@@ -9,7 +9,7 @@ What is listed: `filtering.py` and `matching.py`; in which order: `walking.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import connections
 
@@ -17,8 +17,9 @@ from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput, TooBroad
 from jobs.filtering import Filters, range_of
 from jobs.limits import limited
-from jobs.matching import INTERNAL, matching, of_status
+from jobs.matching import INTERNAL, matching, of_status, within
 from jobs.models import Job
+from jobs.states import State, Status
 from jobs.walking import HEAVY, Sort, SortedPlace, place, queryset, rows, sorted_ids
 
 __all__ = [
@@ -41,6 +42,8 @@ COUNT_SECONDS = 1.0
 MOST = 1_000
 COUNTED = 10_000
 """How far a list is counted."""
+LOOKED_AT = 50_000
+"""How many rows are looked at for that, when not all of them match."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +97,38 @@ def page(
 
 
 def count(filters: Filters) -> Count:
-    """How many match, without counting beyond COUNTED or for longer than a second."""
-    some = matching(filters)[: COUNTED + 1]
+    """How many match: exactly up to COUNTED, unless that would look at more than LOOKED_AT rows."""
+    jobs = matching(filters)
     try:
         with limited(DjangoDatabase(), seconds=COUNT_SECONDS):
-            found = some.count()
+            edge = _edge(filters)
+            if edge is not None:
+                jobs = queryset(filters, before=edge).order_by()
+            found = jobs[: COUNTED + 1].count()
     except TooBroad:
         return Count(exact=None, at_least=0)
-    return Count(exact=found if found <= COUNTED else None, at_least=found)
+    is_exact = edge is None and found <= COUNTED
+    return Count(exact=found if is_exact else None, at_least=found)
+
+
+def _edge(filters: Filters) -> str | None:
+    """The place of the last row to look at, where that is not the end of the list."""
+    walked = Filters(status=filters.status)
+    match filters.state:
+        case State.READY | State.SCHEDULED:
+            walked = Filters(status=Status.PENDING)
+        case None:
+            pass
+        case _:
+            walked = Filters(state=filters.state)
+    if filters.schedule is not None or replace(filters, internal=None) == walked:
+        return None  # an index has them, and no others
+    rows = within(queryset(walked), filters)[LOOKED_AT : LOOKED_AT + 1]
+    if walked.is_of_dead_letters:
+        found = [f"{died.isoformat()}~{id}" for died, id in rows.values_list("failed_at", "id")]
+    else:
+        found = [str(id) for id in rows.values_list("id", flat=True)]
+    return found[0] if found else None
 
 
 def _sorted(

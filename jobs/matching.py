@@ -87,15 +87,23 @@ def _of_content(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
 
 
 def _of_times(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
-    """Between moments. No index has the times, but an id begins with the time when it was made,
-    and nothing happens to a job before: so the walk through the ids is cut short.
-    """
     for name, column in TIMES.items():
         after, before = getattr(filters, f"{name}_after"), getattr(filters, f"{name}_before")
         if after is not None:
             jobs = jobs.filter(**{f"{column}__gte": after})
         if before is not None:
-            jobs = jobs.filter(**{f"{column}__lt": before, "id__lt": id_at(before, later=ID_SLACK)})
+            jobs = jobs.filter(**{f"{column}__lt": before})
+    return within(jobs, filters)
+
+
+def within(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
+    """No index has the times, but an id begins with the time when it was made, and nothing happens
+    to a job before: so a walk through the ids is cut short at both ends.
+    """
+    ends = [getattr(filters, f"{name}_before") for name in TIMES]
+    earliest = min((end for end in ends if end is not None), default=None)
+    if earliest is not None:
+        jobs = jobs.filter(id__lt=id_at(earliest, later=ID_SLACK))
     if filters.created_after is not None:
         jobs = jobs.filter(id__gte=id_at(filters.created_after, later=-ID_SLACK))
     return jobs

@@ -24,8 +24,10 @@ NAMES = (
     "snapshot",
     "crash",
     "full",
+    "api",
     "memory",
     "outage",
+    "live",
     "ranges",
 )
 LIMIT_SECONDS = 600

@@ -13,6 +13,7 @@ from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput, TooBroad
 from jobs.limits import limited
 from jobs.listing import Filters, Sort
+from jobs.models import Job
 from jobs.states import State, Status
 from tests.factories import ago, make_edge, make_job
 
@@ -126,6 +127,27 @@ class TestPages:
             make_job()
         make_job()
         assert listing.count(Filters()) == listing.Count(exact=None, at_least=4)
+
+    @pytest.mark.parametrize("dead", [False, True])
+    def test_of_many_only_the_newest_are_looked_at_for_the_count(
+        self, monkeypatch: pytest.MonkeyPatch, dead: bool
+    ) -> None:
+        monkeypatch.setattr(listing, "LOOKED_AT", 10)
+        status = Status.FAILED if dead else Status.PENDING
+        for n in range(12):
+            make_job(*(["dead"] if dead else []), type="rare" if n % 3 == 0 else "usual")
+        assert listing.count(Filters(status=status)).exact == 12
+        some = listing.count(Filters(status=status, type="rare"))
+        assert some == listing.Count(exact=None, at_least=3)
+        Job.objects.filter(id__in=Job.objects.filter(type="usual").values("id")[:2]).delete()
+        assert listing.count(Filters(status=status, type="rare")).exact == 4
+
+    def test_the_count_of_a_time_looks_at_that_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(listing, "LOOKED_AT", 5)
+        for n in range(20):
+            make_job(created_at=ago(hours=n))
+        some = Filters(created_after=ago(hours=12.5), created_before=ago(hours=9.5))
+        assert listing.count(some).exact == 3
 
     @pytest.mark.parametrize("bad", ["x", "", "\x00", "2020-01-01~x", "2020-01-01T00:00:00~"])
     def test_a_bad_place_is_refused(self, bad: str) -> None:

@@ -126,6 +126,27 @@ class TestPlans:
             plan = explain(*some.query.sql_with_params())
         assert rows_read(plan) <= listing.COUNTED + 1
 
+    @pytest.mark.parametrize(
+        "filters",
+        [
+            Filters(type="rare"),
+            Filters(queue="other", priority=1),
+            Filters(status=Status.COMPLETED, type="nobody"),
+            Filters(state=State.READY, type="nobody"),
+        ],
+        ids=lambda filters: filters.in_words(),
+    )
+    def test_counting_few_among_many_looks_at_a_bounded_number_of_rows(
+        self, filters: Filters
+    ) -> None:
+        edge = listing._edge(filters)
+        assert edge is not None
+        jobs = listing.queryset(filters, before=edge).order_by()[: listing.COUNTED + 1]
+        with limited(DjangoDatabase(), seconds=30):
+            plan = explain(*jobs.query.sql_with_params())
+        assert rows_read(plan) <= listing.LOOKED_AT + 100
+        assert listing.count(filters).exact is None
+
     @pytest.mark.parametrize("status", [None, Status.COMPLETED, Status.FAILED])
     def test_another_order_sorts_no_more_than_the_newest(self, status: Status | None) -> None:
         filters = Filters(status=status)

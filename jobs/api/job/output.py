@@ -164,7 +164,8 @@ class JobSummarySerializer(_Rows):
 
     @extend_schema_field(BlockerSerializer(many=True))
     def get_blocked_by(self, job: Job) -> Any:
-        return BlockerSerializer(self.context["blockers"].get(str(job.id), []), many=True).data
+        blockers = self.context["blockers"].get(str(job.id))
+        return BlockerSerializer(blockers, many=True).data if blockers else []
 
     def _rule(self, job: Job) -> tuple[str, str]:
         rules: Mapping[Any, tuple[str, str]] = self.context["rules"]
