@@ -66,6 +66,8 @@ class ConsoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
     def require_view(self, request: HttpRequest) -> None:
+        """What a page of this admin's own begins with. Raises PermissionDenied."""
+        request.current_app = self.admin_site.name  # for every address on it
         if not self.has_view_permission(request):
             raise PermissionDenied
 
@@ -87,7 +89,7 @@ class ConsoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         self, request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200
     ) -> HttpResponse:
         """A page of this admin's own."""
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         each = self.admin_site.each_context(request)
         whole = {**each, "opts": self.opts, **self.in_shell(request, context)}
         return dressed(TemplateResponse(request, template, whole, status=status))

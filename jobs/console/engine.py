@@ -32,7 +32,7 @@ def engine() -> DjangoTemplates:
     return DjangoTemplates(
         {
             "NAME": "console",
-            "DIRS": [OURS, *_project_folders(), STOCK],
+            "DIRS": [OURS, STOCK, *_project_folders()],
             "APP_DIRS": True,
             "OPTIONS": {"context_processors": PROCESSORS},
         }
@@ -44,7 +44,7 @@ def dressed[R](response: R) -> R:
     if isinstance(response, TemplateResponse) and not response.is_rendered:
         names = response.template_name
         if isinstance(names, str):
-            response.template_name = engine().get_template(names)  # type: ignore[assignment]
+            response.template_name = engine().get_template(names)
         elif isinstance(names, list | tuple):
             response.template_name = _first(list(names))
     return response
@@ -69,7 +69,8 @@ def _project_folders() -> list[Any]:
     backend = "django.template.backends.django.DjangoTemplates"
     for given in settings.TEMPLATES:
         if given.get("BACKEND") == backend:
-            return list(given.get("DIRS", []))
+            folders: Any = given.get("DIRS", [])
+            return [*folders]
     return []
 
 

@@ -134,7 +134,7 @@ class KeysetChangeList(ChangeList):
         self.show_admin_actions = bool(rows)
         self.can_show_all = False
         self.multi_page = newer or older
-        self.paginator = None  # type: ignore[assignment]
+        self.paginator = None
         self.newest = self.get_query_string(remove=[AFTER, BEFORE]) if newer else ""
         if rows and newer:
             place = walk.place_of(rows[0])
@@ -143,7 +143,7 @@ class KeysetChangeList(ChangeList):
             place = walk.place_of(rows[-1])
             self.older = self.get_query_string({AFTER: place, BEFORE: None})
 
-    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[str]:
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         return list(self.model_admin.order)  # type: ignore[attr-defined]
 
     def sizes(self) -> list[tuple[int, str, bool]]:

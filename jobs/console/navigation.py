@@ -59,6 +59,10 @@ class Link:
     badge: Badge | None = None
     is_current: bool = False
 
+    @property
+    def may_have_badge(self) -> bool:
+        return self.entry.badge is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Section:

@@ -54,13 +54,12 @@ def part(name: str) -> Callable[[Part], Part]:
 def current() -> dict[str, Any]:
     """The sample; `at` is when it was read, epoch seconds. At most a second old if all is well."""
     found = _Here.value
-    if _is_fresh(found):
+    if found is not None and _is_fresh(found):
         return found
     found = cache.get(KEY) or found
-    if not _is_fresh(found) and _may_read(found):
+    if found is None or (not _is_fresh(found) and _may_read(found)):
         found = _read()
         cache.set(KEY, found, KEPT_SECONDS)
-    assert found is not None
     _Here.value = found
     return found
 
@@ -71,13 +70,13 @@ def forget() -> None:
     cache.delete_many([KEY, READING])
 
 
-def _is_fresh(found: dict[str, Any] | None) -> Any:
-    return found is not None and 0 <= time.time() - found["at"] < FRESH_SECONDS
+def _is_fresh(found: dict[str, Any]) -> bool:
+    return bool(0 <= time.time() - found["at"] < FRESH_SECONDS)
 
 
-def _may_read(found: dict[str, Any] | None) -> bool:
-    """One reader at a time; the others take the last sample, as long as there is one."""
-    return found is None or bool(cache.add(READING, 1, timeout=1)) or _is_old(found)
+def _may_read(found: dict[str, Any]) -> bool:
+    """One reader at a time; the others take the last sample, unless that is old."""
+    return bool(cache.add(READING, 1, timeout=1)) or _is_old(found)
 
 
 def _is_old(found: dict[str, Any]) -> bool:

@@ -55,10 +55,11 @@ class ConsoleSite(AdminSite):
     def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Any:
         @wraps(view)
         def inside(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            request.current_app = self.name  # type: ignore[attr-defined]
+            request.current_app = self.name
             try:
                 look(request)
-                return dressed(view(request, *args, **kwargs))
+                answer: HttpResponseBase = view(request, *args, **kwargs)
+                return dressed(answer)
             except Http404:
                 return self.problem(request, status=404)
             except PermissionDenied:

@@ -45,7 +45,7 @@ def duration(seconds: float | None) -> str:
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    parts = []
+    parts: list[tuple[int, str]] = []
     for size, unit in _UNITS:
         amount, whole = divmod(whole, size)
         if amount or parts:

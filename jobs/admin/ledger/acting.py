@@ -26,7 +26,7 @@ from jobs.models import BulkOperation
 from jobs.templatetags.console import moment
 
 SELECTED = "_selected_action"
-MOST = 1_000
+MOST = 500
 """The most jobs that one form may name."""
 SAMPLE = 10
 BULK_NOTE = (
@@ -140,7 +140,9 @@ def _about_selection(
 
 def _not_typed(request: HttpRequest, word: str) -> str:
     asked_before = word and confirming.is_confirmed(request)
-    return f"Nothing was changed: type {word} to confirm." if asked_before else ""
+    if not asked_before or confirming.typed(request, word):
+        return ""
+    return f"Nothing was changed: type {word} to confirm."
 
 
 def _arguments(request: HttpRequest, action: Action) -> dict[str, Any]:

@@ -96,7 +96,12 @@ class Ask:
     @property
     def wholes(self) -> list[Filters]:
         """Each list that the tab shows together."""
-        return [replace(self.filters, **ask) for ask in self.tab.asks]
+        narrowed = self.filters.status
+        return [
+            replace(self.filters, **ask)
+            for ask in self.tab.asks
+            if narrowed is None or ask.get("status") is narrowed
+        ]
 
     @property
     def whole(self) -> Filters:
@@ -119,15 +124,15 @@ def query_of(params: Mapping[str, str | None]) -> str:
 def parse(given: Mapping[str, str], *, may_read: bool, sees_all: bool, now: datetime) -> Ask:
     """Read an address. Never raises; what was not understood is a chip with a problem."""
     params = {name: value.strip() for name, value in given.items() if value.strip()}
-    place = {name: params.pop(name, "") for name in (AFTER, BEFORE)}
+    after, before = params.pop(AFTER, ""), params.pop(BEFORE, "")
     params.pop("e", None)
     if "cursor" in params:
-        place[AFTER] = params.pop("cursor")
-    ask = Ask(tab=_tab(params), filters=Filters(), params=params, **place)
+        after = params.pop("cursor")
+    ask = Ask(tab=_tab(params), filters=Filters(), params=params, after=after, before=before)
     reading = _Reading(ask=ask, may_read=may_read, sees_all=sees_all)
     ask.size = _size(params)
     reading.plain()
-    reading.search()
+    reading.search_box()
     reading.times(now)
     reading.order()
     reading.rest()
@@ -178,7 +183,7 @@ class _Reading:
                 self.known.add(name)
                 self._take(name, _converted(name, params[name]))
 
-    def search(self) -> None:
+    def search_box(self) -> None:
         text = self.ask.params.get("q", "")
         self.known.add("q")
         found = search.parse(text, types=frozenset(registry.types()))

@@ -130,9 +130,11 @@ class Export:
 
 
 async def _in_threads(parts: Iterator[str]) -> AsyncIterator[str]:
-    end = object()
-    while (part := await sync_to_async(next)(parts, end)) is not end:
-        yield str(part)
+    def following() -> str | None:
+        return next(parts, None)
+
+    while (part := await sync_to_async(following)()) is not None:
+        yield part
 
 
 def _line(cells: list[str]) -> str:

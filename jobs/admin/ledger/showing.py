@@ -143,7 +143,7 @@ def _list_query(ask: Ask) -> str:
 
 def _ask(request: HttpRequest, without: tuple[str, ...] = ()) -> Ask:
     given: Mapping[str, str] = {
-        name: value for name, value in request.GET.items() if name not in without
+        name: str(value) for name, value in request.GET.items() if name not in without
     }
     return asking.parse(
         given, may_read=may_read(request), sees_all=_sees_all(request), now=timezone.now()

@@ -128,7 +128,7 @@ def read(request: HttpRequest, id: UUID) -> JobPage | None:
             page.history = list(entries.order_by("-id")[:ENTRIES])
     if may_read:
         page.contents = contents(job, sees_all=_sees_all(request))
-    page.links = [*_links(page), *links.of(job, request)]
+    page.links = [*_links(page, request), *links.of(job, request)]
     return page
 
 
@@ -195,8 +195,8 @@ def _attempts_and_lines(request: HttpRequest, page: JobPage, *, may_read: bool) 
 
 
 def _names(job: Job, attempts: list[Attempt], lines: list[JobLog]) -> dict[Any, str]:
-    ids = {job.worker_id, *(row.worker_id for row in attempts), *(line.worker_id for line in lines)}
-    ids.discard(None)
+    asked = [job.worker_id, *(row.worker_id for row in attempts), *(x.worker_id for x in lines)]
+    ids = {id for id in asked if id is not None}
     if not ids:
         return {}
     found = Worker.objects.using(conf.get().database).filter(id__in=ids)
@@ -215,12 +215,13 @@ def _neighbours(page: JobPage, database: DjangoDatabase) -> None:
     page.made = list(rows) if page.job.wait_count else []
 
 
-def _links(page: JobPage) -> list[Link]:
+def _links(page: JobPage, request: HttpRequest) -> list[Link]:
     job = page.job
-    ledger = reverse("admin:jobs_job_changelist")
+    site = getattr(request, "current_app", None)
+    ledger = reverse("admin:jobs_job_changelist", current_app=site)
     found = []
     if job.parent_id:
-        url = reverse("admin:jobs_job_change", args=[job.parent_id])
+        url = reverse("admin:jobs_job_change", args=[job.parent_id], current_app=site)
         found.append(Link(label="Made by", text=f"job {str(job.parent_id)[-8:]}", url=url))
     if job.schedule_id:
         query = urlencode({"state": "all", "schedule": str(job.schedule_id)})
@@ -241,7 +242,7 @@ def _links(page: JobPage) -> list[Link]:
     copied = job.metadata.get("copy_of") if isinstance(job.metadata, dict) else None
     if isinstance(copied, str):
         try:
-            url = reverse("admin:jobs_job_change", args=[UUID(copied)])
+            url = reverse("admin:jobs_job_change", args=[UUID(copied)], current_app=site)
         except ValueError:
             return found
         found.append(Link(label="Copy of", text=f"job {copied[-8:]}", url=url))

@@ -49,7 +49,7 @@ def _node(value: Any, depth: int, budget: _Budget) -> SafeString:
 def _branch(
     items: list[tuple[SafeString, Any]], brackets: str, depth: int, budget: _Budget
 ) -> SafeString:
-    rows = []
+    rows: list[tuple[SafeString]] = []
     for key, inner in items:
         if budget.left <= 0:
             left = len(items) - len(rows)

@@ -14,6 +14,7 @@ const HIDDEN_FOR = 10_000;
 const POLL_SECONDS = 5;
 const FINAL = new Set([4400, 4401, 4403]);
 const NO_FEED = 4501;
+const OPEN = 1;
 
 export class Live extends EventTarget {
   #socketUrl;
@@ -48,7 +49,7 @@ export class Live extends EventTarget {
     this.#watchers.push(watcher);
     const fresh = topics.filter((topic) => !this.#topics.has(topic));
     fresh.forEach((topic) => this.#topics.add(topic));
-    if (fresh.length && this.#socket?.readyState === WebSocket.OPEN) {
+    if (fresh.length && this.#socket?.readyState === OPEN) {
       this.#send({ op: "sub", topics: fresh });
     }
     return () => {
@@ -143,7 +144,7 @@ export class Live extends EventTarget {
   }
 
   #send(message) {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+    if (this.#socket?.readyState === OPEN) this.#socket.send(JSON.stringify(message));
   }
 
   // Polling

@@ -1,0 +1,14 @@
+"""Tests of the console: those here in this process, those below `browser/` in a real browser."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_sample_of_another_test() -> None:
+    from jobs.console import sample
+    from jobs.live.sample import _Own
+
+    sample.forget()
+    _Own.counted_at = float("-inf")
