@@ -13,8 +13,9 @@ them (`scrubbed`), so that what is stored is fit for every reader who may see pa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jobs import registry
@@ -86,14 +87,20 @@ def reader(user: Any) -> Reader:
     )
 
 
-def masked(type: str, value: Any) -> Any:
-    """The value with those of masked keys replaced, at any depth."""
+def hides(type: str) -> Callable[[str], bool] | None:
+    """Whether a key's value is masked in jobs of this type; None if none is."""
     handler = registry.find(type)
     if handler is None:
-        return _without(value, _all_masked(), WORDS)
+        return partial(_is_masked, keys=_all_masked(), words=WORDS)
     if not handler.mask:
-        return value
-    return _without(value, frozenset(key.casefold() for key in handler.mask))
+        return None
+    return partial(_is_masked, keys=frozenset(key.casefold() for key in handler.mask), words=())
+
+
+def masked(type: str, value: Any) -> Any:
+    """The value with those of masked keys replaced, at any depth."""
+    is_hidden = hides(type)
+    return value if is_hidden is None else _without(value, is_hidden)
 
 
 def scrubbed(text: str, mask: tuple[str, ...], payload_text: str) -> str:
@@ -154,14 +161,14 @@ def _alike(one: str, other: str) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _without(value: Any, keys: frozenset[str], words: tuple[str, ...] = ()) -> Any:
+def _without(value: Any, is_hidden: Callable[[str], bool]) -> Any:
     if isinstance(value, dict):
         return {
-            key: MASKED if _is_masked(key, keys, words) else _without(item, keys, words)
+            key: MASKED if is_hidden(key) else _without(item, is_hidden)
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [_without(item, keys, words) for item in value]
+        return [_without(item, is_hidden) for item in value]
     return value
 
 

@@ -50,7 +50,9 @@ class ScheduleAdmin(ReadOnlyAdmin):
         private = () if may_read(request) else ("payload", "metadata", "last_error")
         fields = [field.name for field in self.opts.concrete_fields]
         return [
-            "payload_shown" if name == "payload" else name for name in fields if name not in private
+            f"{name}_shown" if name in ("payload", "metadata") else name
+            for name in fields
+            if name not in private
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Schedule | None = None) -> list[str]:
@@ -59,6 +61,10 @@ class ScheduleAdmin(ReadOnlyAdmin):
     @admin.display(description="payload")
     def payload_shown(self, schedule: Schedule) -> SafeString:
         return pretty(masked(schedule.type, schedule.payload))
+
+    @admin.display(description="metadata")
+    def metadata_shown(self, schedule: Schedule) -> SafeString:
+        return pretty(masked(schedule.type, schedule.metadata))
 
 
 @admin.register(Worker)

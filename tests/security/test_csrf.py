@@ -156,10 +156,9 @@ def test_looking_changes_nothing() -> None:
             if found:
                 path = f"/{head}{start}{id}{rest.partition('>')[2]}"
         data = {"action": "purge_jobs", "_selected_action": ids["jobs/"], "confirmed": "yes"}
-        for query in ({}, {**data, "post": "yes", "_method": "DELETE", "method": "POST"}):
-            client.get(path, query)
-            client.get(path, query, headers={"X-HTTP-Method-Override": "DELETE"})
-            client.head(path, query)
-            tried += 1
+        client.head(path)
+        query = {**data, "post": "yes", "_method": "DELETE", "method": "POST"}
+        client.get(path, query, headers={"X-HTTP-Method-Override": "DELETE"})
+        tried += 1
     assert tried > 80
     assert state() == before

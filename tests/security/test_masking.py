@@ -224,7 +224,7 @@ class TestWaysOut:
         _, key = tokens.create(user, "test")
         program = APIClient(headers={"Authorization": f"Token {key}"})
         paths = [f"/admin/jobs/job/{job.id}/change/", "/admin/jobs/job/?status=failed"]
-        found = [browser.get(path) for path in paths]
+        found = [browser.get(path, follow=True) for path in paths]
         base = f"/api/v1/jobs/{job.id}"
         paths = [base, f"{base}/attempts", f"{base}/logs", "/api/v1/jobs", "/api/v1/jobs/dlq"]
         found += [program.get(path) for path in paths]

@@ -23,6 +23,7 @@ from jobs.console.lists import AFTER, BEFORE, ROWS, SIZES
 from jobs.console.words import PRIORITIES
 from jobs.errors import InvalidInput
 from jobs.filtering import NUMBERS, TIMES, Filters
+from jobs.masking import Reader
 from jobs.states import State, Status
 from jobs.walking import SORTABLE, Sort
 
@@ -247,13 +248,10 @@ class _Reading:
 
     def _refusal(self, term: search.Term) -> str:
         """Why this person may not search so: an answer would tell what is hidden from them."""
-        if term.name in PRIVATE and not self.may_read:
-            return "needs the permission to read payloads"
-        if term.name == "payload" and not self.sees_all:
-            hidden = search.keys_of(term.value) & _masks()
-            if hidden:
-                return f"{', '.join(sorted(hidden))} is masked"
-        return ""
+        if term.name not in PRIVATE:
+            return ""
+        reader = Reader(reads=self.may_read, sees_masked=self.sees_all)
+        return reader.refusal(**{term.name: term.value})
 
     def _take(self, name: str, value: Any) -> None:
         problem = self._read(name, value)
@@ -321,10 +319,6 @@ def _said(name: str, values: Mapping[str, Any]) -> str:
         word = "since" if side == "after" else "before"
         return f"{TIME_WORDS[column]} {word} {local:%Y-%m-%d %H:%M:%S %Z}"
     return Filters(**{name: value}).in_words()
-
-
-def _masks() -> set[str]:
-    return {key for handler in registry.handlers() for key in handler.mask}
 
 
 def moment_for_input(text: str) -> str:

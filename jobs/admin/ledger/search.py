@@ -130,10 +130,3 @@ def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(kept, dict) and isinstance(value, dict)
         found[key] = merged(kept, value) if both else value  # type: ignore[arg-type]
     return found
-
-
-def keys_of(value: Any) -> set[str]:
-    """Every key inside."""
-    if not isinstance(value, dict):
-        return set()
-    return set(value) | {key for inner in value.values() for key in keys_of(inner)}

@@ -7,11 +7,11 @@ is stored stays. A mask that was moved elsewhere is refused, since nobody could 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
-from jobs import registry
 from jobs.errors import InvalidInput
-from jobs.masking import MASKED, masked
+from jobs.masking import MASKED, hides, masked
 
 FIELD = "payload"
 
@@ -36,27 +36,27 @@ def parse(text: str) -> Any:
 
 def unmasked(type: str, edited: Any, stored: Any) -> Any:
     """The edited payload with what is stored wherever it holds a mask. Raises InvalidInput."""
-    handler = registry.find(type)
-    keys = frozenset(handler.mask) if handler else frozenset()
-    return _unmasked(edited, stored, keys, "")
+    return _unmasked(edited, stored, hides(type), "")
 
 
-def _unmasked(edited: Any, stored: Any, keys: frozenset[str], path: str) -> Any:
+def _unmasked(edited: Any, stored: Any, is_hidden: Callable[[str], bool] | None, path: str) -> Any:
     if isinstance(edited, dict):
         kept = stored if isinstance(stored, dict) else {}
         return {
             key: kept[key]
-            if value == MASKED and key in keys and key in kept
-            else _unmasked(value, kept.get(key), keys, f"{path}.{key}")
+            if value == MASKED and key in kept and is_hidden is not None and is_hidden(key)
+            else _unmasked(value, kept.get(key), is_hidden, f"{path}.{key}")
             for key, value in edited.items()
         }
     if isinstance(edited, list):
         items = stored if isinstance(stored, list) else []
         return [
-            _unmasked(value, items[place] if place < len(items) else None, keys, f"{path}.{place}")
+            _unmasked(
+                value, items[place] if place < len(items) else None, is_hidden, f"{path}.{place}"
+            )
             for place, value in enumerate(edited)
         ]
-    if edited == MASKED and keys:
+    if edited == MASKED and is_hidden is not None:
         raise InvalidInput(
             f"{path.lstrip('.')} holds a mask that stands for no value there: write the value",
             field=FIELD,

@@ -19,7 +19,7 @@ from jobs.console import links
 from jobs.console.links import Link
 from jobs.database import DjangoDatabase
 from jobs.limits import limited
-from jobs.masking import masked
+from jobs.masking import Reader
 from jobs.models import Attempt, AuditEntry, Job, JobLog, Schedule, Worker
 from jobs.reasons import why_not_running
 from jobs.states import State
@@ -134,8 +134,7 @@ def read(request: HttpRequest, id: UUID) -> JobPage | None:
 
 def content_of(job: Job, name: str, *, sees_all: bool) -> Any:
     """The payload, result or metadata as this reader sees it."""
-    value = getattr(job, name)
-    return masked(job.type, value) if name == "payload" and not sees_all else value
+    return Reader(reads=True, sees_masked=sees_all).value(job.type, getattr(job, name))
 
 
 def contents(job: Job, *, sees_all: bool) -> list[Content]:
