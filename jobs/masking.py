@@ -16,9 +16,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from jobs import registry
+from jobs.errors import InvalidInput
 from jobs.permissions import VIEW_PAYLOAD
 
 MASKED = "••••••"
@@ -101,6 +103,36 @@ def masked(type: str, value: Any) -> Any:
     """The value with those of masked keys replaced, at any depth."""
     is_hidden = hides(type)
     return value if is_hidden is None else _without(value, is_hidden)
+
+
+def restored(type: str, edited: Any, stored: Any) -> Any:
+    """The edited value with what is stored wherever it holds the mask of that.
+
+    Raises InvalidInput for a mask elsewhere: nobody could tell what it stands for.
+    """
+    handler = registry.find(type)
+    if handler is None:
+        return _restored(edited, stored, _all_masked(), WORDS)
+    return _restored(edited, stored, frozenset(key.casefold() for key in handler.mask), ())
+
+
+def _restored(edited: Any, stored: Any, keys: frozenset[str], words: tuple[str, ...]) -> Any:
+    if isinstance(edited, dict):
+        kept = stored if isinstance(stored, dict) else {}
+        return {
+            key: kept[key]
+            if item == MASKED and key in kept and _is_masked(key, keys, words)
+            else _restored(item, kept.get(key), keys, words)
+            for key, item in edited.items()
+        }
+    if isinstance(edited, list):
+        kept_items = stored if isinstance(stored, list) else []
+        pairs = zip_longest(edited, kept_items[: len(edited)])
+        return [_restored(item, kept, keys, words) for item, kept in pairs]
+    if edited == MASKED:
+        text = "holds a mask that stands for no value there: write the value"
+        raise InvalidInput(text, field="payload")
+    return edited
 
 
 def scrubbed(text: str, mask: tuple[str, ...], payload_text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from jobs import audit, conf, edges, registry
+from jobs import audit, conf, edges, masking, registry
 from jobs.drafts import check_parents, check_payload, check_priority, check_queue
 from jobs.enqueueing import settle_after_commit
 from jobs.errors import InvalidInput
@@ -153,14 +153,16 @@ def edit_payload(job_id: object, payload: Any, *, by: str = "", reason: str = ""
     """Give a dead letter another payload, before it is retried.
 
     Validated like at creation. A type that this process does not know is only checked to be JSON.
+    Who was shown masks may hand them back: the values that they stand for stay.
     """
 
     def work(act: Act) -> None:
         row = act.lock_one(job_id)
         if row.status != Status.FAILED:
             raise conflict(row, "only the payload of a dead letter can be edited")
-        text = _checked(row.type, payload)
         before = act.database.rows(PAYLOAD, {"id": row.id})[0][0]
+        check_json(payload, "payload", max_bytes=conf.get().max_payload_bytes)
+        text = _checked(row.type, masking.restored(row.type, payload, _loaded(before)))
         act.database.run(EDIT_PAYLOAD, {"id": row.id, "payload": text})
         act.log([row], "payload_edited")
         act.audit_one("job.edit_payload", row, data={"fields": _differing(before, text)})
@@ -201,10 +203,14 @@ def _shown(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
+def _loaded(stored: Any) -> Any:
+    """What a cursor gives for jsonb: its text, or the value."""
+    return json.loads(stored) if isinstance(stored, str) else stored
+
+
 def _differing(before: Any, after: str) -> list[str]:
     """The names of the fields in which two payloads differ, never what is in them."""
-    old = json.loads(before) if isinstance(before, str) else before
-    new = json.loads(after)
+    old, new = _loaded(before), json.loads(after)
     if not isinstance(old, dict) or not isinstance(new, dict):
         return [] if old == new else ["the whole payload"]
     missing = object()

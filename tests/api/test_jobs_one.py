@@ -169,6 +169,27 @@ class TestChanging:
             assert response.status_code == 200, response.content
             assert Job.objects.get().payload == payload
 
+    @pytest.mark.parametrize("type", ["test.any", "nobody.knows"])
+    def test_a_mask_that_is_handed_back_keeps_the_value_it_stands_for(
+        self, client: Any, type: str
+    ) -> None:
+        stored = {"secret": "hush", "n": 1, "list": [{"Secret": "too"}, {"a": 1}]}
+        job = make_job("dead", type=type, payload=stored)
+        payload = client.get(url(job)).json()["payload"]
+        assert "hush" not in str(payload)
+        response = client.patch(url(job), {"payload": {**payload, "n": 2}}, format="json")
+        assert response.status_code == 200, response.content
+        assert b"hush" not in response.content
+        assert Job.objects.get().payload == {**stored, "n": 2}
+
+    @pytest.mark.parametrize(
+        "payload", ["••••••", {"other": "••••••"}, {"secret": ["••••••"]}, [{"secret": "••••••"}]]
+    )
+    def test_a_mask_that_stands_for_nothing_is_refused(self, client: Any, payload: Any) -> None:
+        job = make_job("dead", type="test.any", payload={"secret": "hush", "other": 1})
+        assert client.patch(url(job), {"payload": payload}, format="json").status_code == 400
+        assert Job.objects.get().payload["secret"] == "hush"
+
     @pytest.mark.parametrize("trait", ["processing", "completed", "cancelled", "held"])
     def test_only_dead_letters_get_another_payload(self, client: Any, trait: str) -> None:
         job = make_job(trait)
