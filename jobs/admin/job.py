@@ -27,6 +27,7 @@ class JobAdmin(ConsoleAdmin):
         return [
             path("", view(self.changelist_view), name="jobs_job_changelist"),
             path("export/", view(self.export_view), name="jobs_job_export"),
+            path("columns/", view(self.columns_view), name="jobs_job_columns"),
             path("bulk/", view(self.bulk_view), name="jobs_job_bulk"),
             path("<uuid:id>/", view(self.job_view), name="jobs_job_change"),
             path("<uuid:id>/change/", view(self.old_view)),
@@ -51,6 +52,10 @@ class JobAdmin(ConsoleAdmin):
     def export_view(self, request: HttpRequest) -> HttpResponse:
         self.require_view(request)
         return ledger.export(request)
+
+    def columns_view(self, request: HttpRequest) -> HttpResponse:
+        self.require_view(request)
+        return ledger.choose_columns(self, request)
 
     def bulk_view(self, request: HttpRequest) -> HttpResponse:
         self.require_view(request)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from threading import Lock
 from typing import Any
 
@@ -111,6 +112,14 @@ def _feed() -> dict[str, Any]:
         return {"seq": positions.write(stream.end(stream.client()))}
     except stream.AWAY:
         return {"seq": ""}
+
+
+def old_since(sample: dict[str, Any]) -> datetime | None:
+    """When the numbers were read, if that is too long ago to pass for now."""
+    at = sample.get("jobs", {}).get("at")
+    if at is None or time.time() - at <= OLD_SECONDS:
+        return None
+    return datetime.fromtimestamp(at, UTC)
 
 
 def stale_workers(sample: dict[str, Any]) -> int:

@@ -26,6 +26,7 @@ def shell(request: HttpRequest, site: AdminSite) -> dict[str, Any]:
         "menu": navigation.menu(request, site, now),
         "may_view": may_view,
         "sample": now,
+        "as_of": sample.old_since(now),
         "environment": environment(),
         "now": f"{time.time():.3f}",
         "live": _live(request, site) if may_view else {},

@@ -16,6 +16,22 @@ from psycopg.conninfo import conninfo_to_dict
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+OPEN_PAGES = """
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from jobs.models import Job
+settings.ALLOWED_HOSTS = ["testserver"]
+client = Client()
+client.force_login(User.objects.get_or_create(username="anna", is_staff=True, is_superuser=True)[0])
+job = Job.objects.get()
+pages = ["/admin/", "/admin/jobs/job/?state=all", f"/admin/jobs/job/{job.id}/", "/admin/jobs/queue/"]
+answers = [client.get(page) for page in pages]
+assert all('class="side"' in answer.text for answer in answers)
+print(*(answer.status_code for answer in answers))
+"""
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
@@ -108,3 +124,17 @@ def test_a_job_runs_in_a_project_set_up_as_the_guide_says(
     manage("runworker", "--burst")
     ask = "from jobs.models import Job; print(*Job.objects.values_list('status', 'result'))"
     assert manage("shell", "-v", "0", "-c", ask) == "('completed', 'Hello, Alice!')\n"
+    assert manage("shell", "-v", "0", "-c", OPEN_PAGES) == "200 200 200 200\n"
+    assert "console.css" in manage("findstatic", "jobs/console/console.css")
+    # As it is beside an admin that stays as it was.
+    with (project / "shop" / "settings.py").open("a") as file:
+        file.write('\nINSTALLED_APPS.remove("jobs.console.config.ConsoleConfig")\n')
+        file.write('INSTALLED_APPS.insert(0, "django.contrib.admin")\n')
+    with (project / "shop" / "urls.py").open("a") as file:
+        file.write("\nfrom jobs.console.site import ConsoleSite\n")
+        file.write('urlpatterns += [path("console/", ConsoleSite(name="console").urls)]\n')
+    manage("check")
+    beside = OPEN_PAGES.replace("/admin/", "/console/")
+    assert manage("shell", "-v", "0", "-c", beside) == "200 200 200 200\n"
+    stock = OPEN_PAGES.replace('"/admin/", ', "")
+    assert manage("shell", "-v", "0", "-c", stock) == "200 200 200\n"

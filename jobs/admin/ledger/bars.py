@@ -37,6 +37,7 @@ def tabs(ask: Ask, total: str) -> list[dict[str, Any]]:
                 "url": asking.query_of({"state": tab.name, **kept}),
                 "count": text if number is not None or ask.is_narrowed else "",
                 "is_current": tab is ask.tab,
+                "is_live": not ask.is_narrowed,
             }
         )
     return shown

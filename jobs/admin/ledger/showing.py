@@ -13,9 +13,10 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from jobs import permissions
 from jobs.admin.ledger import acting, actions, asking, bars, columns, exporting, reading
 from jobs.admin.ledger.asking import Ask
-from jobs.admin.ledger.tabs import Tab
+from jobs.admin.ledger.tabs import TABS, Tab
 from jobs.admin.reading import may_read
 from jobs.console import confirming
 from jobs.console.lists import SIZES
@@ -77,9 +78,31 @@ def bulk(admin: Any, request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(_bulk_page(admin, operation.id) or back)
 
 
+def choose_columns(admin: Any, request: HttpRequest) -> HttpResponse:
+    """Remember in this browser which columns are not wanted."""
+    response = HttpResponseRedirect(_back(request, admin.address("changelist")))
+    tab = TABS.get(request.POST.get("tab", ""))
+    if request.method != "POST" or tab is None:
+        return response
+    wanted = set(request.POST.getlist("shown"))
+    offered = {column.name for column in columns.of_tab(tab.name, may_read=True)}
+    hidden = (_hidden(request) - offered) | (offered - wanted - {*columns.ALWAYS})
+    known = sorted(hidden & {*columns.COLUMNS})
+    response.set_cookie(
+        HIDDEN_COOKIE,
+        ".".join(known),
+        max_age=365 * 86_400,
+        path=admin.address("changelist"),
+        secure=request.is_secure(),
+        httponly=True,
+        samesite="Lax",
+    )
+    return response
+
+
 def _post(admin: Any, request: HttpRequest) -> HttpResponse:
     action = actions.find(request, request.POST.get("action", ""))
-    back = _back(request)
+    back = _back(request, request.path)
     answer = acting.act_on_selection(request, action, back)
     return answer if isinstance(answer, HttpResponse) else _confirm(admin, request, answer)
 
@@ -130,6 +153,8 @@ def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
         "list_query": _list_query(ask),
         "sizes": [(size, ask.url(rows=str(size)), size == ask.size) for size in SIZES],
         "export": admin.address("export"),
+        "columns_url": admin.address("columns"),
+        "add_url": _add_page(admin, request),
         "wider": ask.url(last="30d", time=None),
     }
     return cast("HttpResponse", admin.page(request, TEMPLATE, context))
@@ -171,19 +196,27 @@ def _all_that_match(
     ]
 
 
-def _back(request: HttpRequest) -> str:
+def _back(request: HttpRequest, place: str) -> str:
     """The list one came from, with its filters and its place."""
     wanted = request.POST.get("next", "")
     hosts = {request.get_host()}
-    if wanted.startswith(request.path) and url_has_allowed_host_and_scheme(wanted, hosts):
+    if wanted.startswith(place) and url_has_allowed_host_and_scheme(wanted, hosts):
         return wanted
-    return request.get_full_path()
+    return request.get_full_path() if request.path == place else place
 
 
 def _bulk_page(admin: Any, id: UUID) -> str:
+    return _address(admin, "jobs_bulkoperation_change", id)
+
+
+def _add_page(admin: Any, request: HttpRequest) -> str:
+    may = request.user.has_perm(permissions.CREATE)
+    return _address(admin, "jobs_job_add") if may else ""
+
+
+def _address(admin: Any, name: str, *arguments: Any) -> str:
+    """Empty when the site has no such page."""
     try:
-        return reverse(
-            "admin:jobs_bulkoperation_change", args=[id], current_app=admin.admin_site.name
-        )
+        return reverse(f"admin:{name}", args=arguments, current_app=admin.admin_site.name)
     except NoReverseMatch:
         return ""

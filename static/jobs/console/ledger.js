@@ -37,6 +37,24 @@ const STATES = {
   "job.retried": "ready",
 };
 
+// The tabs' numbers, as bars.py makes them from the same stats.
+const COUNTS = {
+  active: (stats) => stats.pending + stats.processing,
+  running: (stats) => stats.processing,
+  completed: (stats) => stats.completed,
+  dead: (stats) => stats.failed,
+  cancelled: (stats) => stats.cancelled,
+  all: (stats) => stats.total,
+};
+const OF = {
+  active: ["pending", "processing"],
+  running: ["processing"],
+  completed: ["completed"],
+  dead: ["failed"],
+  cancelled: ["cancelled"],
+  all: ["total"],
+};
+
 const doubtful = new Set();
 const fresh = new Set();
 let uncounted = 0;
@@ -44,7 +62,22 @@ let uncounted = 0;
 const table = () => form.querySelector("table");
 const rowOf = (id) => form.querySelector(`tr[data-row="${CSS.escape(id)}"]`);
 
+function count(stats) {
+  for (const badge of document.querySelectorAll("[data-count]")) {
+    const name = badge.dataset.count;
+    const isState = name in stats.states;
+    const number = isState ? stats.states[name] : COUNTS[name]?.(stats);
+    if (number === undefined) continue;
+    const isLeast = isState && stats.at_least.includes(name);
+    const isAbout = !isState && OF[name].some((each) => stats.estimated.includes(each));
+    const text = `${isAbout ? "≈" : ""}${number.toLocaleString("en")}${isLeast ? "+" : ""}`;
+    if (badge.textContent !== text) badge.textContent = text;
+    if (name === "dead") badge.classList.toggle("badge-bad", number > 0);
+  }
+}
+
 function show(frame) {
+  if (frame.stats?.states) count(frame.stats);
   for (const event of frame.events) {
     if (!event.job_id) continue;
     const row = rowOf(event.job_id);
