@@ -96,7 +96,6 @@ class RangeRun(models.Model):
 
     class Meta:
         ordering: ClassVar = ["-id"]
-        permissions: ClassVar = [("control_run", "Can start, pause, resume and cancel range runs")]
         constraints: ClassVar = [
             models.CheckConstraint(name="run_not_inverted", condition=Q(lo__lte=F("hi"))),
             models.CheckConstraint(
