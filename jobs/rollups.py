@@ -6,7 +6,7 @@ Safe when two leaders do it: a delta is deleted by one of them, in the statement
 from __future__ import annotations
 
 from jobs.database import Database
-from jobs.histograms import added, summed
+from jobs.histograms import merged, packed
 
 BATCH = 20_000
 
@@ -20,27 +20,34 @@ WITH picked AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM jobs_rollup r USING picked WHERE r.id = picked.id AND NOT r.folded
-    RETURNING r.minute, r.queue, r.type, r.outcome, r.jobs, r.wait_seconds, r.run_seconds,
-        r.wait_counts, r.run_counts
+    RETURNING r.minute, r.queue, r.type, r.outcome, r.jobs, r.wait_seconds, r.run_seconds, r.timings
+), folded AS (
+    SELECT minute, queue, type, outcome, sum(jobs) AS jobs, sum(wait_seconds) AS wait_seconds,
+        sum(run_seconds) AS run_seconds
+    FROM gone GROUP BY minute, queue, type, outcome
+), timed AS (
+    {packed("gone", "minute", "queue", "type", "outcome")}
 ), written AS (
     INSERT INTO jobs_rollup
-        (minute, queue, type, outcome, jobs, wait_seconds, run_seconds, wait_counts, run_counts,
-        folded)
-    SELECT minute, queue, type, outcome, sum(jobs), sum(wait_seconds), sum(run_seconds),
-        {summed("wait_counts")}, {summed("run_counts")}, true
-    FROM gone GROUP BY minute, queue, type, outcome
+        (minute, queue, type, outcome, jobs, wait_seconds, run_seconds, timings, folded)
+    SELECT minute, queue, type, outcome, jobs, wait_seconds, run_seconds, timings, true
+    FROM folded LEFT JOIN timed USING (minute, queue, type, outcome)
+), summed AS (
+    SELECT queue, type, outcome, sum(jobs) AS jobs, sum(wait_seconds) AS wait_seconds,
+        sum(run_seconds) AS run_seconds
+    FROM gone GROUP BY queue, type, outcome
+), all_timed AS (
+    {packed("timed", "queue", "type", "outcome")}
 ), totalled AS (
-    INSERT INTO jobs_total AS t
-        (queue, type, outcome, jobs, wait_seconds, run_seconds, wait_counts, run_counts)
-    SELECT queue, type, outcome, sum(jobs), sum(wait_seconds), sum(run_seconds),
-        {summed("wait_counts")}, {summed("run_counts")}
-    FROM gone GROUP BY queue, type, outcome ORDER BY queue, type, outcome
+    INSERT INTO jobs_total AS t (queue, type, outcome, jobs, wait_seconds, run_seconds, timings)
+    SELECT queue, type, outcome, jobs, wait_seconds, run_seconds, timings
+    FROM summed LEFT JOIN all_timed USING (queue, type, outcome)
+    ORDER BY queue, type, outcome
     ON CONFLICT (queue, type, outcome) DO UPDATE SET
         jobs = t.jobs + excluded.jobs,
         wait_seconds = t.wait_seconds + excluded.wait_seconds,
         run_seconds = t.run_seconds + excluded.run_seconds,
-        wait_counts = {added("t.wait_counts", "excluded.wait_counts")},
-        run_counts = {added("t.run_counts", "excluded.run_counts")}
+        timings = {merged("t.timings", "excluded.timings")}
 )
 SELECT count(*) FROM gone
 """

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from jobs import conf
 from jobs.database import Database
 from jobs.errors import TooBroad
-from jobs.histograms import add, cumulative, summed
+from jobs.histograms import counts, cumulative, packed
 from jobs.live import stream
 from jobs.metrics.gathering import part
 from jobs.publishing import TOTALS
@@ -27,16 +27,20 @@ OTHER = "(other)"
 
 # One statement, so one moment: what is folded while it runs is counted once.
 ENDED = f"""
-SELECT queue, type, outcome, sum(jobs)::bigint, sum(wait_seconds), sum(run_seconds),
-    {summed("wait_counts")}, {summed("run_counts")}
-FROM (
-    SELECT queue, type, outcome, jobs, wait_seconds, run_seconds, wait_counts, run_counts
-    FROM jobs_total
+WITH counted AS MATERIALIZED (
+    SELECT queue, type, outcome, jobs, wait_seconds, run_seconds, timings FROM jobs_total
     UNION ALL
-    SELECT queue, type, outcome, jobs, wait_seconds, run_seconds, wait_counts, run_counts
+    SELECT queue, type, outcome, jobs, wait_seconds, run_seconds, timings
     FROM jobs_rollup WHERE NOT folded
-) counted
-GROUP BY queue, type, outcome
+), summed AS (
+    SELECT queue, type, outcome, sum(jobs)::bigint AS jobs, sum(wait_seconds) AS wait_seconds,
+        sum(run_seconds) AS run_seconds
+    FROM counted GROUP BY queue, type, outcome
+), timed AS (
+    {packed("counted", "queue", "type", "outcome")}
+)
+SELECT queue, type, outcome, jobs, wait_seconds, run_seconds, timings
+FROM summed LEFT JOIN timed USING (queue, type, outcome)
 ORDER BY queue, type, outcome
 """
 
@@ -80,10 +84,10 @@ def attempts(database: Database) -> Iterator[Metric]:
         if outcome != Outcome.HANDED_BACK:
             measured.setdefault((queue, type), []).append(tuple(figures))
     for pair, figures in measured.items():
-        for family, seconds, counts in ((waits, 0, 2), (runs, 1, 3)):
-            buckets = cumulative(add(each[counts] for each in figures))
-            total = sum(float(each[seconds]) for each in figures)
-            family.add_metric(list(pair), buckets=buckets, sum_value=total)
+        buckets = counts(each[2] for each in figures)
+        for family, place in ((waits, 0), (runs, 1)):
+            total = sum(float(each[place]) for each in figures)
+            family.add_metric(list(pair), cumulative(buckets[place]), sum_value=total)
     yield from (ended, waits, runs)
 
 
@@ -103,8 +107,8 @@ def _bounded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
             others.setdefault(row[2], []).append(row)
     for outcome, rest in others.items():
         sums = [sum(row[place] for row in rest) for place in (3, 4, 5)]
-        counts = [add(row[place] for row in rest) for place in (6, 7)]
-        named.append((OTHER, OTHER, outcome, *sums, *counts))
+        timings = [code for row in rest for code in row[6] or ()]
+        named.append((OTHER, OTHER, outcome, *sums, timings))
     return named
 
 

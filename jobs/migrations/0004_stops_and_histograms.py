@@ -14,22 +14,22 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="rollup",
             name="run_counts",
-            field=jobs.models.rollup.Counts(editable=False, null=True),
+            field=jobs.models.rollup.Timings(editable=False, null=True),
         ),
         migrations.AddField(
             model_name="rollup",
             name="wait_counts",
-            field=jobs.models.rollup.Counts(editable=False, null=True),
+            field=jobs.models.rollup.Timings(editable=False, null=True),
         ),
         migrations.AddField(
             model_name="total",
             name="run_counts",
-            field=jobs.models.rollup.Counts(editable=False, null=True),
+            field=jobs.models.rollup.Timings(editable=False, null=True),
         ),
         migrations.AddField(
             model_name="total",
             name="wait_counts",
-            field=jobs.models.rollup.Counts(editable=False, null=True),
+            field=jobs.models.rollup.Timings(editable=False, null=True),
         ),
         migrations.AddField(
             model_name="worker",

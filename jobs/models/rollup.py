@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.db import models
 
 if TYPE_CHECKING:
-    CountsBase = models.Field[list[int] | None, list[int] | None]
+    TimingsBase = models.Field[list[int] | None, list[int] | None]
 else:
-    CountsBase = models.Field
+    TimingsBase = models.Field
 
 
-class Counts(CountsBase):
-    """A count for each bucket of `jobs.histograms`. NULL: not counted.
+class Timings(TimingsBase):
+    """How long they waited and ran, as `jobs.histograms` packs it. NULL: nobody counted.
 
     PostgreSQL's own array, without asking projects to install `django.contrib.postgres`.
     """
@@ -36,8 +36,7 @@ class Rollup(models.Model):
     jobs = models.IntegerField()
     wait_seconds = models.FloatField(help_text="Sum of due_at to start.")
     run_seconds = models.FloatField(help_text="Sum of start to end.")
-    wait_counts = Counts(null=True, editable=False)
-    run_counts = Counts(null=True, editable=False)
+    timings = Timings(null=True, editable=False)
     folded = models.BooleanField(default=False, db_default=False)
 
     class Meta:
@@ -62,8 +61,7 @@ class Total(models.Model):
     jobs = models.BigIntegerField()
     wait_seconds = models.FloatField()
     run_seconds = models.FloatField()
-    wait_counts = Counts(null=True, editable=False)
-    run_counts = Counts(null=True, editable=False)
+    timings = Timings(null=True, editable=False)
 
     def __str__(self) -> str:
         return f"{self.queue} {self.type} {self.outcome} {self.jobs}"

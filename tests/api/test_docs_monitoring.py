@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from jobs import health, publishing
 from jobs.events import Event
+from jobs.histograms import pack
 from jobs.metrics import gathering
 from jobs.models import Rollup
 from jobs.states import Outcome
@@ -73,11 +74,11 @@ def test_the_page_has_every_metric_with_its_labels(api: Api, redis_url: str, set
     make_queue(paused=True)
     make_worker()
     Watched.start()
-    counts = [0] * 19
+    timings = [pack(1, wait=3, run=2)]
     for outcome in Outcome:
         Rollup.objects.create(
             minute=ago(minutes=1), queue="a", type="b", outcome=outcome, jobs=1, wait_seconds=1,
-            run_seconds=1, wait_counts=counts, run_counts=counts,
+            run_seconds=1, timings=timings,
         )  # fmt: skip
 
     there: dict[str, tuple[set[str], str]] = {}

@@ -21,7 +21,7 @@ from jobs import conf, publishing, registry, rollups
 from jobs.database import DjangoDatabase
 from jobs.errors import SettingsError
 from jobs.events import Event
-from jobs.histograms import BOUNDS, BUCKETS
+from jobs.histograms import BOUNDS, BUCKETS, pack
 from jobs.metrics import figures, gathering
 from jobs.models import Rollup
 from jobs.testing import run_due_jobs
@@ -68,12 +68,11 @@ def ended(
     outcome: str = "succeeded", jobs: int = 1, *, minutes: int = 0, bucket: int = 0, **more: Any
 ) -> None:
     minute = timezone.now().replace(second=0, microsecond=0) - timedelta(minutes=minutes)
-    counts = [0] * BUCKETS
-    counts[bucket] = jobs
+    timings = [pack(jobs, wait=bucket, run=bucket)]
     columns = {"queue": "mail", "type": "send", **more}
     Rollup.objects.create(
         minute=minute, outcome=outcome, jobs=jobs, wait_seconds=2.0 * jobs, run_seconds=0.5 * jobs,
-        wait_counts=counts, run_counts=counts, **columns,
+        timings=timings, **columns,
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ class Rules:
     retry_on: tuple[type[BaseException], ...] = ()
     discard_on: tuple[type[BaseException], ...] = ()
     backoff = None
+    mask: tuple[str, ...] = ()
 
 
 def take(job: Job, worker_id: str = WORKER, database: Database = DATABASE) -> Claimed:
