@@ -3,13 +3,24 @@
 from typing import Any
 
 import structlog
+from django.http import HttpRequest
 from structlog.typing import Processor
+
+
+def without_queries(_: Any, __: str, event: Any) -> Any:
+    """Django's lines about a request, without what was asked for in the address."""
+    request = event.pop("request", None)
+    if isinstance(request, HttpRequest):
+        event |= {"method": request.method, "path": request.path}
+    return event
+
 
 SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.add_log_level,
     structlog.stdlib.ExtraAdder(),
+    without_queries,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.StackInfoRenderer(),
     structlog.processors.format_exc_info,

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.apps import apps
-from django.core.checks import CheckMessage, Error, register
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.db import connections
 from psycopg import IsolationLevel
 
 from jobs import conf
 from jobs.errors import SettingsError
+
+CLIENT_ADDRESS = "jobs.middleware.ClientAddressMiddleware"
 
 
 @register()
@@ -41,6 +44,26 @@ def transactions_see_what_is_new(**_: Any) -> list[CheckMessage]:
             hint="Coppice is made for READ COMMITTED: with another level enqueueing and changing "
             "jobs may fail with serialization errors, or leave a dependent waiting.",
             id="coppice.W001",
+        )
+    ]
+
+
+@register(Tags.security, deploy=True)
+def clients_are_known_past_the_proxy(**_: Any) -> list[CheckMessage]:
+    """Else all of them have the proxy's address, and share its tries to sign in."""
+    try:
+        proxies = conf.get().trusted_proxies
+    except SettingsError:
+        return []  # said above
+    is_behind = getattr(settings, "SECURE_PROXY_SSL_HEADER", None) is not None
+    if proxies or not is_behind or CLIENT_ADDRESS not in settings.MIDDLEWARE:
+        return []
+    return [
+        CheckWarning(
+            "Requests come through a proxy, and COPPICE_TRUSTED_PROXIES names none.",
+            hint="Name its address or network, or unix: otherwise the audit has the proxy's "
+            "address, and one who guesses passwords keeps everybody from signing in.",
+            id="coppice.W002",
         )
     ]
 

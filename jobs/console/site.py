@@ -18,6 +18,7 @@ from jobs import permissions
 from jobs.console import badges, pages, panels  # noqa: F401  badges is a page
 from jobs.console.engine import dressed, rendered
 from jobs.console.shell import environment, look, shell
+from jobs.security.forms import SignInForm
 
 
 class ConsoleSite(AdminSite):
@@ -27,6 +28,7 @@ class ConsoleSite(AdminSite):
     """
 
     is_console = True
+    login_form = SignInForm
     site_title = "Coppice"
     site_header = "Coppice"
     index_title = "Overview"

@@ -245,3 +245,9 @@ class TestTidying:
         with pytest.raises(CommandError, match="--all"):
             call_command("unblock_login")
         assert "anna" in capsys.readouterr().out
+
+
+def test_who_has_to_wait_can_know_why(anna: User) -> None:
+    """As everybody is told the same, it can say so to everybody."""
+    assert "After several failures you must wait" in sign_in("nobody", "wrong")[1]
+    assert "correct username and password" in sign_in("nobody", "wrong")[1]
