@@ -27,6 +27,7 @@ from jobs.api.pagination import (
 from jobs.database import DjangoDatabase
 from jobs.drafts import check_queue
 from jobs.errors import InvalidInput, NotFound
+from jobs.models import Queue
 from jobs.texts import clean
 
 TAGS = ["queues"]
@@ -83,6 +84,7 @@ class QueuePagination(KeysetPagination):
 
 class QueuesView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
+    queryset = Queue.objects.none()  # the browsable page of a list asks for one
     serializer_class: ClassVar[Any] = QueueSerializer
     pagination_class: ClassVar[Any] = QueuePagination
 

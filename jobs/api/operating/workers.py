@@ -28,6 +28,7 @@ from jobs.api.pagination import (
 )
 from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput
+from jobs.models import Worker
 from jobs.workers import WorkerState
 
 TAGS = ["workers"]
@@ -101,6 +102,7 @@ class WorkerPagination(KeysetPagination):
 
 class WorkersView(CoppiceView):
     needs: ClassVar = {"GET": permissions.VIEW}
+    queryset = Worker.objects.none()  # the browsable page of a list asks for one
     serializer_class: ClassVar[Any] = WorkerSerializer
     pagination_class: ClassVar[Any] = WorkerPagination
 
