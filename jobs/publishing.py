@@ -55,7 +55,7 @@ TOTALS = "coppice:events:left-out"
 """A hash: how many of each name were ever left out, by all processes together."""
 LEFT_OUT = "events.left_out"
 
-SINGLES_PER_SECOND = 2_000
+SINGLES_PER_SECOND = 1_000
 SUMMARY_SECONDS = 0.5
 BATCH = 500
 GATHER_SECONDS = 0.02
@@ -70,7 +70,7 @@ PLENTIFUL = frozenset(
     {"job.created", "job.started", "job.completed", "job.progress", "job.log", "job.released"}
 )
 """Names that floods are made of. A part of the rate is kept for all others."""
-RESERVED = 500
+RESERVED = 250
 
 NEVER_SENT = frozenset({"payload", "params", "result", "metadata"})
 _WORD = 2**63

@@ -22,6 +22,7 @@ NAME_LENGTH = 100
 MOST_NAMES = 100
 """The most names that are counted apart; what is beyond is counted as OTHER."""
 OTHER = "other"
+"""Counts under this name may be of anything."""
 
 type Counts = dict[str, int]
 

@@ -25,12 +25,15 @@ from django.db import close_old_connections
 
 from jobs.live import sample, stream
 from jobs.live.batches import Batch
+from jobs.live.entries import OTHER, Uncounted
 from jobs.live.positions import START, Position, write
 from jobs.live.receiver import Receiver
 from jobs.publishing import STREAM
 
 TICK_SECONDS = 0.2
 """The time from one batch to the next, at least."""
+LATE_MILLISECONDS = 1_000
+"""A reader that is further behind leaves out what it has not read: a flood must not make it late."""
 BLOCK_SECONDS = 1.0
 """The longest wait for an entry; so much later than an answer is due an outage is noticed."""
 FIRST_PAUSE_SECONDS = 0.1
@@ -115,32 +118,30 @@ class Hub:
         clock = asyncio.get_running_loop().time
         next_at = clock()
         while True:
-            pages = await _after(client, self.position, block=BLOCK_SECONDS)
-            if not pages:
+            entries = await _after(client, self.position, block=BLOCK_SECONDS)
+            if not entries:
                 continue
-            if (wait := next_at - clock()) > 0 and len(pages) < stream.COUNT:
+            if (wait := next_at - clock()) > 0 and len(entries) < stream.COUNT:
                 await asyncio.sleep(wait)
-                pages += await _after(client, stream.position_of(pages[-1][0]))
+                entries += await _after(client, stream.position_of(entries[-1][0]))
             next_at = clock() + TICK_SECONDS
-            if len(pages) >= stream.COUNT and not await self._is_whole():
-                continue
-            self._tell(pages)
+            to = stream.position_of(entries[-1][0])
+            found = stream.decode(entries)
+            if len(entries) >= stream.COUNT:
+                oldest, newest = await in_thread(stream.extent, stream.client())
+                if oldest > self.position:  # what was not read in time is gone
+                    self.position = newest
+                    self._resync("behind")
+                    continue
+                if newest[0] - to[0] > LATE_MILLISECONDS:
+                    found.append(Uncounted(newest, {OTHER: 1}))
+                    to = newest
+            self._tell(Batch(prev=self.position, to=to, found=found))
 
-    def _tell(self, pages: list[Any]) -> None:
-        to = stream.position_of(pages[-1][0])
-        batch = Batch(prev=self.position, to=to, found=stream.decode(pages))
-        self.position = to
+    def _tell(self, batch: Batch) -> None:
+        self.position = batch.to
         for receiver in self.receivers:
             receiver.take(batch)
-
-    async def _is_whole(self) -> bool:
-        """Whether the stream was not cut while this process did not read. A cut is told."""
-        connection = stream.client()
-        if await in_thread(stream.reaches_back_to, connection, self.position):
-            return True
-        self.position = await in_thread(stream.end, connection)
-        self._resync("behind")
-        return False
 
     def _back(self, failures: int) -> None:
         self.feed = LIVE

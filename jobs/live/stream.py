@@ -24,7 +24,7 @@ from jobs.publishing import STREAM
 MOST_REPLAYED = 5_000
 """Beyond so many entries reading a page anew is cheaper than being told."""
 PAGE = 500
-COUNT = 2_000
+COUNT = 1_000
 """The most entries of one blocking read."""
 CONNECT_SECONDS = 1.0
 ANSWER_SECONDS = 2.0
@@ -91,6 +91,12 @@ def reaches_back_to(connection: redis.Redis, position: Position) -> bool:
     """Whether nothing after the position has been cut off."""
     oldest: Any = connection.xrange(STREAM, count=1)
     return bool(oldest) and _position(oldest[0][0]) <= position
+
+
+def extent(connection: redis.Redis) -> tuple[Position, Position]:
+    """The positions of the oldest and of the newest entry."""
+    oldest: Any = connection.xrange(STREAM, count=1)
+    return (_position(oldest[0][0]) if oldest else START), end(connection)
 
 
 def replay(connection: redis.Redis, after: Position, most: int = MOST_REPLAYED) -> Gap:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from uuid import UUID
 
 from jobs.errors import InvalidInput
-from jobs.live.entries import TOUCHED, Entry
+from jobs.live.entries import OTHER, TOUCHED, Entry
 from jobs.states import State, Status
 
 TOPICS = 50
@@ -80,7 +80,8 @@ class Topic:
     filters: Filters = Filters()
 
     def could_be(self, name: str) -> bool:
-        return name == RESET or (self.kind.names(name) and self.filters.could_be(name))
+        is_for_all = name in (RESET, OTHER)
+        return is_for_all or (self.kind.names(name) and self.filters.could_be(name))
 
     def matches(self, entry: Entry) -> bool:
         """Whether an event is meant whose name could be."""
