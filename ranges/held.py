@@ -69,6 +69,20 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Busy:
+    """A strand at work elsewhere, which has committed a leaf."""
+
+    id: int
+    hi: Position
+    resv: Position
+    seconds_per_row: float | None
+    thefts: int
+    """How often its tail was stolen."""
+    cool_seconds: float
+    """So long it is to be left alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """How the run stood when a leaf was committed."""
 

@@ -246,6 +246,10 @@ class RangeNode(models.Model):
     )
     cells = models.BinaryField(default=b"", db_default=b"")
     checkpoint = models.JSONField(null=True, blank=True)
+    thefts = models.IntegerField(default=0, db_default=0, help_text="How often it lost its tail.")
+    cool_until = models.DateTimeField(
+        null=True, blank=True, help_text="Until then it is not stolen from again."
+    )
 
     error = models.TextField(blank=True, default="", db_default="")
     traceback = models.TextField(blank=True, default="", db_default="")

@@ -21,8 +21,9 @@ from typing import Any
 
 from jobs.database import Database
 from ranges.cells import Cells
-from ranges.held import Fenced, Lease, Node, Standing
+from ranges.held import Busy, Fenced, Lease, Node, Standing
 from ranges.positions import Position
+from ranges.splitting import cool_down_seconds
 from ranges.statements import ATTEMPTED, FENCED, OPEN, ORDINAL, TEXT, Statements
 from ranges.states import CELL_PROCESSED, CELL_SKIPPED, NodeKind, NodeState
 from ranges.timings import bucket_of
@@ -165,17 +166,27 @@ class Nodes:
 
     # Stealing
 
-    def victims(self) -> list[tuple[int, Position, Position, float | None]]:
-        """Strands at work that have committed a leaf: (id, hi, resv, seconds per row)."""
+    def victims(self) -> list[Busy]:
+        """Strands that may be stolen from."""
         return [
-            (id, self.position(hi), self.position(resv), pace)
-            for id, hi, resv, pace in self.database.rows(self.sql.victims, {"run": self.run_id})
+            Busy(id, self.position(hi), self.position(resv), pace, thefts, cool or 0.0)
+            for id, hi, resv, pace, thefts, cool in self.database.rows(
+                self.sql.victims, {"run": self.run_id}
+            )
         ]
 
-    def steal(self, victim: int, hi: Position, at: Position) -> int | None:
+    def steal(self, victim: Busy, at: Position) -> int | None:
         """Take [at, hi) of a strand at work as a node of ours; None if it has moved on."""
         rows = self.database.rows(
-            self.sql.steal, {"victim": victim, "hi": hi, "at": at, "cells": b"", **self.owner}
+            self.sql.steal,
+            {
+                "victim": victim.id,
+                "hi": victim.hi,
+                "at": at,
+                "cool": cool_down_seconds(victim.thefts + 1),
+                "cells": b"",
+                **self.owner,
+            },
         )
         return rows[0][0] if rows else None
 

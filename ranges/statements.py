@@ -202,7 +202,8 @@ WHERE n.id = %(id)s
 # Strands at work elsewhere. Never before the first commit of an epoch: what is known of its pace
 # then is somebody else's.
 VICTIMS = """
-SELECT n.id, n.$hi, n.$resv, n.seconds_per_row
+SELECT n.id, n.$hi, n.$resv, n.seconds_per_row, n.thefts,
+    greatest(0, extract(epoch FROM n.cool_until - clock_timestamp()))::float8
 FROM ranges_rangenode n
 WHERE n.run_id = %(run)s::uuid AND n.state = 'running' AND n.kind = 'strand'
     AND n.$resv < n.$hi AND n.progress_at > n.claimed_at AND n.leaves > 0
@@ -212,7 +213,9 @@ ORDER BY n.id LIMIT 256
 # The victim learns its new end from its next commit; what it has reserved stays its own.
 STEAL = """
 WITH victim AS (
-    UPDATE ranges_rangenode n SET $hi = %(at)s::$T
+    UPDATE ranges_rangenode n SET
+        $hi = %(at)s::$T, thefts = n.thefts + 1,
+        cool_until = clock_timestamp() + %(cool)s::float8 * interval '1 second'
     WHERE n.id = %(victim)s AND n.state = 'running' AND n.$hi = %(hi)s::$T
         AND n.$resv < %(at)s::$T AND %(at)s::$T < n.$hi
     RETURNING n.id, n.run_id, n.depth, n.seconds_per_row

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ranges.held import Node
+from ranges.held import Busy, Node
 from ranges.loading import Loaded
 from ranges.nodes import Nodes
-from ranges.positions import Position, width
+from ranges.positions import width
 from ranges.splitting import Victim, halve, whom_to_steal_from
 
 ESTIMATED = 8
@@ -16,34 +16,45 @@ LEAST_SECONDS = 0.5
 
 def steal(loaded: Loaded, nodes: Nodes) -> Node | None:
     """A node of ours made from a busy strand's tail; None if no tail is worth it."""
-    rows = nodes.victims()
-    if not rows:
+    busy = nodes.victims()
+    if not busy:
         return None
     axis = loaded.source.axis
-    known = [pace for *_, pace in rows if pace is not None]
+    known = [each.seconds_per_row for each in busy if each.seconds_per_row is not None]
     usual = sum(known) / len(known) if known else 1.0
 
-    def weight(row: tuple[int, Position, Position, float | None]) -> float:
-        _, hi, resv, pace = row
-        return float(width(axis, resv, hi)) * (usual if pace is None else pace)
+    def weight(one: Busy) -> float:
+        pace = usual if one.seconds_per_row is None else one.seconds_per_row
+        return float(width(axis, one.resv, one.hi)) * pace
 
-    candidates = {row[0]: row for row in sorted(rows, key=weight, reverse=True)[:ESTIMATED]}
-    leaf = loaded.options.leaf
-    victims = []
-    for id, hi, resv, pace in candidates.values():
-        size = leaf.max_size if isinstance(leaf.max_size, int) else None
-        if size is None:
-            target = leaf.target_seconds or 1.0
-            size = max(1, int(target / pace)) if pace else leaf.rows[0]
-        left = loaded.source.estimate(resv, hi)
-        victims.append(Victim(id=id, left=left, leaf_size=size, seconds_per_item=pace, commits=1))
-    least = 2 * leaf.target_seconds if leaf.target_seconds else LEAST_SECONDS
-    victim = whom_to_steal_from(victims, now=0.0, least_seconds=least)
+    likely = {each.id: each for each in sorted(busy, key=weight, reverse=True)[:ESTIMATED]}
+    target = loaded.options.leaf.target_seconds
+    victim = whom_to_steal_from(
+        [_victim(loaded, each) for each in likely.values()],
+        now=0.0,
+        least_seconds=2 * target if target else LEAST_SECONDS,
+    )
     if victim is None:
         return None
-    _, hi, resv, pace = candidates[victim.id]
-    cut = halve(loaded.source, resv, hi)
+    chosen = likely[victim.id]
+    cut = halve(loaded.source, chosen.resv, chosen.hi)
     if cut is None:
         return None
-    made = nodes.steal(victim.id, hi, cut)
-    return None if made is None else nodes.stolen(made, cut, hi, pace)
+    made = nodes.steal(chosen, cut)
+    return None if made is None else nodes.stolen(made, cut, chosen.hi, chosen.seconds_per_row)
+
+
+def _victim(loaded: Loaded, one: Busy) -> Victim:
+    leaf, pace = loaded.options.leaf, one.seconds_per_row
+    size = leaf.max_size if isinstance(leaf.max_size, int) else None
+    if size is None:
+        target = leaf.target_seconds or 1.0
+        size = max(1, int(target / pace)) if pace else leaf.rows[0]
+    return Victim(
+        id=one.id,
+        left=loaded.source.estimate(one.resv, one.hi),
+        leaf_size=size,
+        seconds_per_item=pace,
+        commits=1,
+        cool_until=one.cool_seconds,
+    )

@@ -166,11 +166,11 @@ def test_a_thief_takes_the_tail_and_the_victim_learns_it_from_its_next_commit() 
     assert node is not None
     victim.reserve(node, Step(0, 10))
     commit(victim, node, Step(10, 20))
-    [(id, hi, resv, _)] = thief.victims()
-    assert (id, hi, resv) == (node.id, 100, 20)
+    [seen] = thief.victims()
+    assert (seen.id, seen.hi, seen.resv) == (node.id, 100, 20)
 
-    assert thief.steal(id, 100, 60) is not None
-    assert thief.steal(id, 100, 60) is None  # what was seen is no longer so
+    assert thief.steal(seen, 60) is not None
+    assert thief.steal(seen, 60) is None  # what was seen is no longer so
     assert not commit(victim, node, Step(20, 90)).is_done
     assert (node.hi, node.resv) == (60, 60)
     assert commit(victim, node, Step(None, 100)).is_done
@@ -185,8 +185,28 @@ def test_what_a_victim_has_reserved_is_not_stolen() -> None:
     victim.reserve(node, Step(0, 10))
     commit(victim, node, Step(10, 80))
 
-    assert thief.steal(node.id, 100, 60) is None
-    assert thief.steal(node.id, 100, 81) is not None
+    [seen] = thief.victims()
+    assert thief.steal(seen, 60) is None
+    assert thief.steal(seen, 81) is not None
+
+
+def test_a_strand_rests_after_a_theft_and_longer_after_each() -> None:
+    run = make_run(1_000)
+    victim, thief = lane(run), lane(run)
+    node = victim.claim()
+    assert node is not None
+    victim.reserve(node, Step(0, 10))
+    commit(victim, node, Step(10, 20))
+    rests = []
+    for at in (800, 600, 400):
+        [seen] = thief.victims()[:1]
+        rests.append(seen.cool_seconds)
+        assert thief.steal(seen, at) is not None
+    [seen] = thief.victims()[:1]
+
+    assert rests[0] == 0
+    assert 0 < rests[1] <= 1 < rests[2] <= 2 < seen.cool_seconds <= 4
+    assert seen.thefts == 3
 
 
 def test_a_failed_leaf_becomes_a_node_and_the_strand_goes_on_behind_it() -> None:
@@ -258,15 +278,15 @@ def act(
     if node is None:
         node = nodes.claim()
         if node is None:
-            victims = [v for v in nodes.victims() if v[1] - v[2] > 1]  # type: ignore[operator]
+            victims = [v for v in nodes.victims() if int(v.hi) - int(v.resv) > 1]
             if not victims:
                 return None
-            id, hi, resv, pace = chance.choice(victims)
-            cut = chance.randrange(int(resv) + 1, int(hi))
-            made = nodes.steal(id, hi, cut)
+            victim = chance.choice(victims)
+            cut = chance.randrange(int(victim.resv) + 1, int(victim.hi))
+            made = nodes.steal(victim, cut)
             if made is None:
                 return None
-            node = nodes.stolen(made, cut, hi, pace)
+            node = nodes.stolen(made, cut, victim.hi, victim.seconds_per_row)
         standing = nodes.reserve(node, next_step(chance, node.cur, node.hi))
         return None if standing.is_done else node
     if not node.has_leaf:
@@ -326,9 +346,10 @@ def test_a_thief_waits_for_the_commit_of_its_victim_and_takes_nothing_that_it_re
     thief = make_job("processing")
     with other_session() as session:
         owner = lane(run, Job.objects.get(id=nodes.lease.job_id), session)
+        [seen] = owner.victims()
         with session.transaction():
             owner.commit(node, Step(20, 90), items=1, seconds=0.01, pace=None)
-            rival = Rival(lambda database: lane(run, thief, database).steal(node.id, 100, 50))
+            rival = Rival(lambda database: lane(run, thief, database).steal(seen, 50))
             wait_until_blocked()
         assert rival.result() is None
     assert verify(run).ok
