@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -121,22 +121,30 @@ def assert_not_enqueued(type: str, **payload: Any) -> None:
 
 
 class _Desk:
-    """Takes what a handler says straight to its tables."""
+    """Takes what a handler says to its tables, once it has ended: an async one could not wait."""
+
+    def __init__(self) -> None:
+        self._said: list[Callable[[], object]] = []
 
     def log(self, line: Line) -> None:
-        JobLog.objects.create(
-            job_id=line.job_id,
-            event="log",
-            attempt=line.attempt,
-            level=line.level,
-            message=line.message,
-            data=None if line.data is None else json.loads(line.data),
+        self._said.append(
+            lambda: JobLog.objects.create(
+                job_id=line.job_id,
+                event="log",
+                attempt=line.attempt,
+                level=line.level,
+                message=line.message,
+                data=None if line.data is None else json.loads(line.data),
+            )
         )
 
     def progress(self, job: Claimed, done: int, total: int | None) -> None:
-        Job.objects.filter(id=job.id, lease_epoch=job.lease_epoch).update(
-            progress_done=done, progress_total=total
-        )
+        rows = Job.objects.filter(id=job.id, lease_epoch=job.lease_epoch)
+        self._said.append(lambda: rows.update(progress_done=done, progress_total=total))
+
+    def write(self) -> None:
+        for say in self._said:
+            say()
 
     def should_yield(self, job: Claimed) -> bool:  # noqa: ARG002
         return False
@@ -184,7 +192,8 @@ def _mended(alias: str) -> Iterator[None]:
 def _run(database: DjangoDatabase, job: Claimed) -> str:
     job.received = time.monotonic()
     handler = registry.get(job.type)
-    context = Context(job, _Desk(), timeout=execution.timeout_of(handler))
+    desk = _Desk()
+    context = Context(job, desk, timeout=execution.timeout_of(handler))
     worker_id = str(Job.objects.values_list("worker_id", flat=True).get(id=job.id))
     written = None
     if handler.atomic:
@@ -195,6 +204,7 @@ def _run(database: DjangoDatabase, job: Claimed) -> str:
                 ending = async_to_sync(execution.run_async)(handler, job, context)
             else:
                 ending = execution.run_sync(handler, job, context)
+    desk.write()
     if written is None:
         written = complete(
             database,

@@ -12,7 +12,6 @@ stored. At a cursor the largest block that starts there is asked first, then wha
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -151,7 +150,12 @@ class Pruner:
 
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """The answer of an async `should_process`. Walkers never run inside an event loop."""
-    return asyncio.run(coroutine)
+    from asgiref.sync import async_to_sync
+
+    async def awaited() -> Any:
+        return await coroutine
+
+    return async_to_sync(awaited)()
 
 
 def _said(error: BaseException) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.context import Context
 from jobs.errors import InvalidInput
+from ranges.leaf_range import ATOMIC_HAS_NO_PARTS
 from ranges.loading import Loaded
-from ranges.positions import Position, before, position_of
+from ranges.positions import Position, before, greatest, position_of
+from ranges.sources import key_of
 
 if TYPE_CHECKING:
     from ranges.held import Node
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
 class LaneContext:
     """One attempt at one leaf. See `leaf_range.LeafContext`."""
 
-    __slots__ = ("_checkpoint", "_context", "_loaded", "_node", "end", "failed", "results", "start")
+    __slots__ = (
+        "_checkpoint", "_context", "_done", "_loaded", "_node", "_stored", "end", "failed", "results",
+        "start",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -30,7 +35,7 @@ class LaneContext:
         self._context = context
         self._node = node
         self._checkpoint = checkpoint
-        self.start = node.cur
+        self.start = self._done = self._stored = node.cur
         self.end = node.resv
         self.failed: dict[Position, BaseException | str] = {}
         self.results: list[Any] = []
@@ -66,20 +71,21 @@ class LaneContext:
         return self._context.should_yield
 
     def checkpoint(self, upto: Any) -> None:
-        """All keys before `upto` are done: should the leaf fail or break off, it goes on there."""
+        """All keys before `upto` are done: should the leaf fail or break off, it goes on there.
+
+        Or, if an item before it has failed, at that item, which is recorded when the leaf ends.
+        """
         if self._checkpoint is None:
-            raise InvalidInput(
-                "an atomic leaf has no parts: its work and its cursor are one transaction",
-                field="checkpoint",
-            )
-        position = position_of(
-            self._loaded.source.axis, self._loaded.source.axis.validate(upto, "upto")
-        )
-        if before(self.end, position):
-            position = self.end
-        if before(self.start, position):
+            raise InvalidInput(ATOMIC_HAS_NO_PARTS, field="checkpoint")
+        axis = self._loaded.source.axis
+        position = position_of(axis, axis.validate(upto, "upto"))
+        if before(position, self.start) or before(self.end, position):
+            raise InvalidInput("lies outside the leaf", field="upto")
+        self._done = greatest(self._done, position)
+        position = min([position, *self.failed])  # type: ignore[type-var]
+        if before(self._stored, position):
             self._checkpoint(position)
-            self.start = position
+            self._stored = position
 
     def item_key(self, obj: Any) -> str:
         """The same text for the same item at every attempt."""
@@ -89,7 +95,9 @@ class LaneContext:
         """This item failed for good; the rest of the leaf is done."""
         position = self._position(obj)
         if before(position, self.start) or not before(position, self.end):
-            raise InvalidInput("is no item of this leaf", field="obj")
+            raise InvalidInput("lies outside the leaf", field="obj")
+        if before(position, self._done):
+            raise InvalidInput("lies before the checkpoint, so it is done", field="obj")
         self.failed.setdefault(position, error)
 
     def emit(self, result: Any) -> None:
@@ -98,8 +106,5 @@ class LaneContext:
 
     def _position(self, obj: Any) -> Position:
         """Of a row of the queryset, or of a key."""
-        source = self._loaded.source
-        keyed = getattr(source, "keyed", None)
-        if keyed is not None and isinstance(obj, keyed.model):
-            obj = getattr(obj, keyed.field.attname)
-        return position_of(source.axis, source.axis.validate(obj, "obj"))
+        axis = self._loaded.source.axis
+        return position_of(axis, axis.validate(key_of(self._loaded.source, obj), "obj"))

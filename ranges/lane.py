@@ -195,6 +195,9 @@ class Lane:
         if verdict == "stop":
             self._nodes.release(node)
             return None
+        if not node.has_leaf:
+            step = self._next(node, walker)
+            return mender.failed_when_done(node, error, step), step
         if verdict == "transient" and mender.rest_a_while(node):
             sizer.halve()
             step = self._next(node, walker)

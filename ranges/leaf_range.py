@@ -12,6 +12,8 @@ from jobs.errors import CoppiceError
 from ranges.positions import Position, end_key, key_at, width
 from ranges.sources import Source
 
+ATOMIC_HAS_NO_PARTS = "an atomic leaf has no parts: its work and its cursor are one transaction"
+
 
 class LeafRange:
     """What `process` is to do: the keys of [lo, hi) that need work."""

@@ -7,11 +7,12 @@ could be torn apart, and the move of the cursor is a transaction by itself.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+
+from asgiref.sync import async_to_sync
 
 from jobs import events
 from jobs.context import Context
@@ -100,7 +101,12 @@ class Leaves:
         return self._database.leaf(lock_seconds=LOCK_SECONDS, statement_seconds=self._hard)
 
     def process(
-        self, node: Node, items: int | None, sizer: LeafSizer | None
+        self,
+        node: Node,
+        items: int | None,
+        sizer: LeafSizer | None,
+        *,
+        is_one_key: bool = False,
     ) -> tuple[LaneContext, int, float]:
         """Run `process` on [cur, resv); answers with the items done and the seconds taken."""
         source = self._source
@@ -110,13 +116,17 @@ class Leaves:
         elif items is None and not self._counts_itself:
             items = leaf.queryset.count()
         checkpoint = None if self._is_atomic else self._checkpointer(node)
+        if is_one_key and checkpoint is not None:
+            checkpoint = _nothing  # it is done or not, and its neighbours are not done yet
         context = LaneContext(self._loaded, self._context, node, checkpoint)
         started = time.perf_counter()
         if items == 0 and not self._counts_itself:
             return context, 0, 0.0
         answer: Any = self._loaded.job.process(leaf, context)
         if inspect.iscoroutine(answer):
-            answer = asyncio.run(answer)
+            # So what it asks the database for through Django is asked on this thread's connection,
+            # which is looked after; a loop's own threads keep theirs, broken or not.
+            answer = async_to_sync(_awaited)(answer)
         seconds = time.perf_counter() - started
         if not source.counts_rows:
             items = width(node.cur, node.resv)  # checkpoints have counted the rest
@@ -199,6 +209,13 @@ class Leaves:
         if not self._source.counts_rows:
             return width(node.cur, node.resv)
         return int(self._source.leaf_queryset(node.cur, node.resv).count())
+
+
+def _nothing(upto: Position) -> None: ...
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 def width(lo: Position, hi: Position) -> int:

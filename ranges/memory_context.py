@@ -9,8 +9,9 @@ import structlog
 
 from jobs.errors import InvalidInput
 from ranges.frontier import BadKeys, said
-from ranges.leaf_range import LeafRange
+from ranges.leaf_range import ATOMIC_HAS_NO_PARTS, LeafRange
 from ranges.positions import Position, before, position_of
+from ranges.sources import key_of
 from ranges.states import RunStatus
 from ranges.strands import Node
 
@@ -60,6 +61,8 @@ class MemoryContext:
         return self._run.must_leave(self.index)
 
     def checkpoint(self, upto: Any) -> None:
+        if self._run.options.atomic:
+            raise InvalidInput(ATOMIC_HAS_NO_PARTS, field="checkpoint")
         position = self._position(upto, "upto")
         if before(position, self.leaf.start) or before(self.leaf.end, position):
             raise InvalidInput("lies outside the leaf", field="upto")
@@ -70,13 +73,15 @@ class MemoryContext:
 
     def item_key(self, obj: Any) -> str:
         axis = self._run.source.axis
-        key = self._key_of(obj)
-        return f"{self._run.id}:{axis.to_json(axis.validate(key, 'obj'))}"
+        key = axis.validate(key_of(self._run.source, obj), "obj")
+        return f"{self._run.id}:{axis.to_json(key)}"
 
     def fail(self, obj: Any, error: BaseException | str) -> None:
-        position = self._position(self._key_of(obj), "obj")
+        position = self._position(key_of(self._run.source, obj), "obj")
         if before(position, self.leaf.start) or not before(position, self.leaf.end):
             raise InvalidInput("lies outside the leaf", field="obj")
+        if before(position, self.node.cur):
+            raise InvalidInput("lies before the checkpoint, so it is done", field="obj")
         reason = error if isinstance(error, str) else said(error)
         if self._failed is None:
             self._failed = []
@@ -98,9 +103,6 @@ class MemoryContext:
         if self._results is not None:
             self._run.results.extend(self._results)
             self._results = None
-
-    def _key_of(self, obj: Any) -> Any:
-        return getattr(obj, self._run.job.key, obj) if self._run.source.counts_rows else obj
 
     def _position(self, key: Any, field: str) -> Position:
         axis = self._run.source.axis

@@ -17,10 +17,11 @@ from jobs.answers import JobTimeout
 from jobs.context import Context
 from jobs.database import is_away
 from jobs.lifecycle.rows import cause
+from jobs.texts import describe_error
 from ranges import failing
 from ranges.around import Around
 from ranges.failing import DiedAtWork, Fault
-from ranges.held import Fenced, Node, Segment
+from ranges.held import Fenced, Node, Segment, Standing
 from ranges.lane_database import LaneDatabase
 from ranges.leaf_range import HandBack
 from ranges.leaves import Leaves, Segmented
@@ -31,6 +32,10 @@ from ranges.retrying import TRANSIENT_TRIES, most_open_bisects, transient_second
 from ranges.rewriting import rewrite
 from ranges.states import NodeState
 from ranges.walking import Step
+
+
+class _Again(Exception):
+    """An error of one key that is likely to pass: all keys of the leaf are tried again."""
 
 
 class Mender:
@@ -75,6 +80,13 @@ class Mender:
         while time.monotonic() < ends_at and not self._context.should_yield:
             time.sleep(0.02)
         return True
+
+    def failed_when_done(self, node: Node, error: BaseException, step: Step) -> Standing:
+        """It raised behind a checkpoint that said that all of the leaf is done; so it is."""
+        self._context.log.warning(
+            "raised after all of a leaf was done", error=describe_error(error)
+        )
+        return self._nodes.commit(node, step, items=0, seconds=0.0, pace=None)
 
     def peel(self, node: Node, error: BaseException) -> Node | None:
         """Make the failed leaf a node of its own; returns the strand behind it."""
@@ -129,6 +141,9 @@ class Mender:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever `process` raises is the leaf's
             verdict = "stop" if isinstance(error, HandBack) else self.judge(error)
+            if not node.has_leaf:
+                self.failed_when_done(node, error, Step(None, node.hi))
+                return
             if verdict == "stop" or (verdict == "transient" and self.rest_a_while(node)):
                 self._nodes.release(node)
                 return
@@ -187,6 +202,9 @@ class Mender:
                     self._write(node, segments)
         except Fenced:
             raise
+        except _Again:
+            self._nodes.release(node)
+            return
         except BaseException as error:
             verdict = self.judge(error)
             if verdict == "permanent":
@@ -195,6 +213,7 @@ class Mender:
                 self.rest_a_while(node)
             self._nodes.release(node)
             return
+        self.succeeded()
         self._tell(node, segments)
 
     def _one(self, node: Node, lo: Position, hi: Position, key: Position) -> Segment:
@@ -202,12 +221,15 @@ class Mender:
         is_atomic = self._loaded.options.atomic
         try:
             with transaction.atomic(using=self._database.alias) if is_atomic else nullcontext():
-                context, items, _ = self._leaves.process(piece, None, None)
+                context, items, _ = self._leaves.process(piece, None, None, is_one_key=True)
         except Fenced:
             raise
         except BaseException as error:
-            if self.judge(error) != "permanent":
+            verdict = self.judge(error)
+            if verdict == "stop":
                 raise
+            if verdict == "transient" and self.rest_a_while(node):
+                raise _Again from error
             return self._bad(node, lo, hi, key, 1, error)
         if context.failed:
             why = next(iter(context.failed.values()))

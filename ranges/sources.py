@@ -72,6 +72,12 @@ class Source(Protocol):
         ...
 
 
+def key_of(source: Source, obj: Any) -> Any:
+    """The key of a row that the source has; anything else is a key itself."""
+    keyed = getattr(source, "keyed", None)
+    return getattr(obj, keyed.field.attname) if keyed and isinstance(obj, keyed.model) else obj
+
+
 PLAIN_TEXT_DEPTH = 10
 """Text has no count of keys: without a table a range of text is cut into this many halvings."""
 

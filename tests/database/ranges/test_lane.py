@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from psycopg.errors import DeadlockDetected
 
 from jobs.models import Job
 from jobs.testing import run_due_jobs
@@ -39,6 +40,8 @@ class Counting(RangeJob):
         bad = [key for key in leaf if key in context.params.get("bad", ())]
         if bad:
             raise ValueError(f"bad key {bad[0]}")
+        if context.params.get("stuck") in leaf:
+            raise DeadlockDetected("again and again")
 
 
 @pytest.fixture(autouse=True)
@@ -86,3 +89,20 @@ def test_bad_keys_are_found_by_halving_and_all_others_are_done_once() -> None:
     assert verify(run).ok
     assert job_of(run).status == "failed"
     assert RangeNode.objects.filter(run=run, state="error").count() == 4
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_an_error_that_never_passes_is_in_the_end_that_of_its_key(
+    atomic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ranges.mending.transient_seconds", lambda tries, random: 0.0)
+    run = Counting.start(params={"bad": [320], "stuck": 321}, atomic=atomic)
+    drive(run)
+
+    assert run.status == RunStatus.PARTIALLY_FAILED
+    assert {(failure.key, failure.error) for failure in RangeFailure.objects.all()} == {
+        ("320", "ValueError: bad key 320"),
+        ("321", "DeadlockDetected: again and again"),
+    }
+    assert {key for key, _ in counted()} >= set(range(1_000)) - {320, 321}
+    assert verify(run).ok

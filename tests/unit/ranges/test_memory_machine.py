@@ -58,6 +58,7 @@ class Lanes(RuleBasedStateMachine):
             over = IntRange(0, WIDTH)
             leaf = Leaf(max_size=size)
             concurrency = lanes
+            atomic = False
             failure_threshold = None
             retry = RetryPolicy(max_attempts=attempts, backoff=fixed(0), bisect=bisect)
 

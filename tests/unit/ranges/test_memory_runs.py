@@ -438,6 +438,7 @@ def test_a_checkpoint_is_not_done_again() -> None:
 
     class Half(Nothing):
         over = IntRange(0, 10)
+        atomic = False
         retry = RetryPolicy(max_attempts=2, backoff=fixed(0))
 
         def process(self, leaf: LeafRange, context: Any) -> None:
@@ -457,6 +458,7 @@ def test_a_long_leaf_hands_back_the_rest() -> None:
 
     class Long(Nothing):
         over = IntRange(0, 10)
+        atomic = False
 
         def process(self, leaf: LeafRange, context: Any) -> None:
             for key in leaf:
@@ -507,12 +509,14 @@ def test_params_results_and_stable_item_keys_reach_the_user() -> None:
     [
         lambda context: context.fail(99, "outside"),
         lambda context: context.checkpoint(99),
+        lambda context: (context.checkpoint(7), context.fail(5, "done already")),
         lambda context: context.fail("x", "no key"),
     ],
 )
 def test_a_context_refuses_keys_outside_its_leaf(misuse: Callable[[Any], None]) -> None:
     class Misuses(Nothing):
         over = IntRange(0, 10)
+        atomic = False
         retry = RetryPolicy(max_attempts=1, bisect=False)
 
         def process(self, leaf: LeafRange, context: Any) -> None:
@@ -520,6 +524,34 @@ def test_a_context_refuses_keys_outside_its_leaf(misuse: Callable[[Any], None]) 
 
     (failure,) = Misuses.run_in_memory().failures
     assert failure.error.startswith("InvalidInput")
+
+
+def test_an_atomic_leaf_has_no_parts() -> None:
+    class Parts(Nothing):
+        over = IntRange(0, 10)
+        retry = RetryPolicy(max_attempts=1, bisect=False)
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            context.checkpoint(5)
+
+    (failure,) = Parts.run_in_memory().failures
+    assert "an atomic leaf has no parts" in failure.error
+
+
+def test_an_item_that_failed_before_a_checkpoint_stays_failed() -> None:
+    class Names(Nothing):
+        over = IntRange(0, 10)
+        atomic = False
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            for key in leaf:
+                if key in (3, 4):
+                    context.fail(key, "no such customer")
+                context.checkpoint(key + 1)
+
+    statistics = Names.run_in_memory()
+    assert [failure.key for failure in statistics.failures] == [3, 4]
+    assert (statistics.processed, statistics.failed) == (8, 2)
 
 
 # Events
