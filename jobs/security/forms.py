@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy
@@ -14,7 +12,7 @@ _WAIT = gettext_lazy("After several failures you must wait a while before the ne
 class SignInForm(AdminAuthenticationForm):
     """Also to those who have to wait: whether they must would tell what they have found out."""
 
-    error_messages: ClassVar = {
+    error_messages = {
         **AdminAuthenticationForm.error_messages,
         "invalid_login": format_lazy(
             "{} {}", AdminAuthenticationForm.error_messages["invalid_login"], _WAIT

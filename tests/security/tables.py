@@ -165,6 +165,8 @@ admin/jobs/job/<uuid:id>/payload/                       GET    403 403 200 200 2
 admin/jobs/job/<uuid:id>/payload/                       POST   403 403 422 422 422
 admin/jobs/job/bulk/                                    GET    403 403 403 403 403
 admin/jobs/job/bulk/                                    POST   403 403 403 403 403
+admin/jobs/job/columns/                                 GET    403 302 302 302 302
+admin/jobs/job/columns/                                 POST   403 302 302 302 302
 admin/jobs/job/export/                                  GET    403 200 200 200 200
 admin/jobs/job/export/                                  POST   403 200 200 200 200
 admin/jobs/queue/                                       GET    403 200 200 200 200
