@@ -18,6 +18,7 @@ from jobs.admin.reading import COUNTED, ReadOnlyAdmin, cut, may_read, pretty
 from jobs.console import navigation
 from jobs.console.navigation import Entry
 from jobs.errors import CoppiceError
+from jobs.masking import masked
 from ranges import lifecycle
 from ranges.models import RangeFailure, RangeRun
 from ranges.progress import progress
@@ -53,11 +54,11 @@ class RangeRunAdmin(ReadOnlyAdmin):
 
     @admin.display(description="params")
     def params_shown(self, run: RangeRun) -> SafeString:
-        return pretty(run.params)
+        return pretty(masked(run.name, run.params))
 
     @admin.display(description="metadata")
     def metadata_shown(self, run: RangeRun) -> SafeString:
-        return pretty(run.metadata)
+        return pretty(masked(run.name, run.metadata))
 
     @admin.display(description="axis")
     def axis_shown(self, run: RangeRun) -> SafeString:

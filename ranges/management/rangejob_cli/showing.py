@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.management.arguments import print_json, print_table, shown
+from jobs.masking import COMMAND_LINE
 from ranges.drawing import coverage
 from ranges.facts import bounds, facts, why_idle
 from ranges.management.rangejob_cli.facts import in_table, status_text
@@ -43,7 +44,11 @@ def run(stdout: OutputWrapper, options: dict[str, Any]) -> None:
     known = progress(run)
     why = why_idle(run, known)
     if options["json"]:
-        said = {"params": run.params, "metadata": run.metadata, "reasons": why}
+        said = {
+            "params": COMMAND_LINE.value(run.name, run.params),
+            "metadata": COMMAND_LINE.value(run.name, run.metadata),
+            "reasons": why,
+        }
         print_json(stdout, facts(run) | said | {"progress": known.as_json()})
         return
     print_table(stdout, _table(run, known))
