@@ -20,7 +20,7 @@ from jobs.limits import limited
 from jobs.matching import INTERNAL, matching, of_status, within
 from jobs.models import Job
 from jobs.states import State, Status
-from jobs.walking import HEAVY, Sort, SortedPlace, place, queryset, rows, sorted_ids
+from jobs.walking import HEAVY, Sort, SortedPlace, order_of, place, queryset, rows, sorted_ids
 
 __all__ = [
     "HEAVY",
@@ -123,12 +123,11 @@ def _edge(filters: Filters) -> str | None:
             walked = Filters(state=filters.state)
     if filters.schedule is not None or replace(filters, internal=None) == walked:
         return None  # an index has them, and no others
-    rows = within(queryset(walked), filters)[LOOKED_AT : LOOKED_AT + 1]
-    if walked.is_of_dead_letters:
-        found = [f"{died.isoformat()}~{id}" for died, id in rows.values_list("failed_at", "id")]
-    else:
-        found = [str(id) for id in rows.values_list("id", flat=True)]
-    return found[0] if found else None
+    # No more columns than the index has.
+    order = order_of(walked)
+    rows = within(matching(walked), filters).only(*order).order_by(*(f"-{name}" for name in order))
+    last = rows[LOOKED_AT : LOOKED_AT + 1].first()
+    return None if last is None else place(walked, last)
 
 
 def _sorted(

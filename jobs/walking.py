@@ -88,6 +88,11 @@ def _by_death(
     return jobs.order_by("-failed_at", "-id")
 
 
+def order_of(filters: Filters) -> tuple[str, ...]:
+    """The columns that order the list, all descending."""
+    return ("failed_at", "id") if filters.is_of_dead_letters else ("id",)
+
+
 def place(filters: Filters, job: Job) -> str:
     """Where a job stands in its list."""
     if filters.is_of_dead_letters:

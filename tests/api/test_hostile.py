@@ -15,18 +15,25 @@ from django.core.asgi import get_asgi_application
 from django.urls import URLPattern, get_resolver
 
 from jobs import registry
-from jobs.ids import new_id
 from jobs.models import IdempotencyKey, Job, JobLog, Schedule
 from tests.api.conftest import Api
+from tests.api.hostile_input import (
+    ACCEPTS,
+    BODIES,
+    BULK_BODIES,
+    CHANGES,
+    CONTENT_TYPES,
+    HUGE,
+    IDS,
+    QUERIES,
+    REASONS,
+    TOKENS,
+)
 from tests.factories import make_edge, make_history, make_job
 
 pytestmark = pytest.mark.django_db
 
 JOBS = "/api/v1/jobs"
-HUGE = "9" * 5_000
-DEEP = "[" * 100_000 + "]" * 100_000
-SURROGATE = '"\\ud800"'
-NUL = '"a\\u0000b"'
 
 
 @pytest.fixture
@@ -77,29 +84,6 @@ def shown(case: object) -> str:
 
 # Ids
 
-IDS = [
-    "x",
-    "0",
-    "-1",
-    "null",
-    "1e9",
-    "00000000-0000-0000-0000-00000000000",
-    "00000000-0000-0000-0000-000000000000",
-    "ffffffff-ffff-ffff-ffff-ffffffffffff",
-    "g0000000-0000-0000-0000-000000000000",
-    "0199a1f0-7c3e-7b52-9d1c-3f6f0a4b8e21'--",
-    "%00",
-    "%FF%FE",
-    "%ED%A0%80",
-    "%F0%9F%92%A9",
-    "..%2F..%2Fetc%2Fpasswd",
-    "%2e%2e",
-    "a" * 5_000,
-    quote("'; DROP TABLE jobs_job; --"),
-    quote("{{7*7}}"),
-    quote("<script>alert(1)</script>"),
-    quote("\u0660" * 32),
-]
 OF_ONE = [
     ("get", ""),
     ("patch", ""),
@@ -123,115 +107,6 @@ def test_what_is_no_jobs_id_is_not_found_on_every_route(client: Any, cases: Case
 
 
 # Addresses
-
-QUERIES = [
-    "status=dead",
-    "status=FAILED",
-    "status=pending,failed",
-    "status[]=failed",
-    "status=failed&status=pending",
-    "status=%00",
-    "state=failed",
-    "type=%00",
-    "type=" + "x" * 201,
-    "type=%20",
-    "queue=" + "y" * 5_000,
-    "priority=0",
-    "priority=4",
-    "priority=-1",
-    "priority=1.0",
-    "priority=1e0",
-    "priority=NaN",
-    "priority=true",
-    "priority=" + quote("\u0663"),
-    "priority=%201",
-    "priority=" + HUGE,
-    "recur_interval=sometimes",
-    "recur_interval=every_0_minutes",
-    "recur_interval=every_99999999999_days",
-    "recur_interval=every_9999999999_days",
-    "schedule=1",
-    "error_fingerprint=%00",
-    "internal=1",
-    "internal=yes",
-    "internal=TRUE",
-    "created_before=yesterday",
-    "created_before=2026-01-01",
-    "created_before=2026-01-01T00:00:00",
-    "created_before=2026-13-01T00:00:00Z",
-    "created_before=2026-01-01T25:00:00Z",
-    "created_before=0000-01-01T00:00:00Z",
-    "created_before=10000-01-01T00:00:00Z",
-    "created_before=9999-12-31T23:59:59-23:59",
-    "created_before=1e400",
-    "created_before=" + HUGE,
-    "created_before=999999999999999999",
-    "updated_after=-999999999999999999",
-    "min_attempt_count=-1",
-    "min_attempt_count=2147483648",
-    "max_attempt_count=x",
-    "min_max_retries=1_000",
-    "max_max_retries=0x10",
-    "page=0",
-    "page=-1",
-    "page=1.5",
-    "page=1001",
-    "page=" + HUGE,
-    "page=999999999",
-    "page=last",
-    "limit=0",
-    "limit=51",
-    "limit=-10",
-    "limit=" + HUGE,
-    "limit=all",
-    "limit=10;DROP",
-    "cursor=x",
-    "cursor=" + "A" * 10_000,
-    "cursor=bm90LWFuLWlk",
-    "cursor=bjIwMjY",
-    "cursor=%FF",
-    "cursor=" + quote("../../etc/passwd"),
-    "page=2&cursor=bjAxOTlhMWYwLTdjM2UtN2I1Mi05ZDFjLTNmNmYwYTRiOGUyMQ",
-    "offset=5",
-    "sort_by=payload",
-    "sort_by=last_error",
-    "sort_by=id",
-    "sort_by=-priority",
-    "sort_by=priority,id",
-    "sort_by=priority--",
-    "sort_by=priority&sort_order=up",
-    "sort_order=desc",
-    "sort_by=priority&sort_by=attempt_count",
-    "sort_by=priority&cursor=bjAxOTlhMWYwLTdjM2UtN2I1Mi05ZDFjLTNmNmYwYTRiOGUyMQ",
-    "ordering=payload",
-    "ordering=unique_key",
-    "order_by=payload__secret",
-    "fields=payload",
-    "include=payload",
-    "expand=result",
-    "payload=1",
-    "payload__secret=hush",
-    "payload__secret__startswith=h",
-    "last_error__contains=hush",
-    "type__contains=a",
-    "type__regex=.*",
-    "status__in=failed",
-    "id__gt=0",
-    "metadata__a=1",
-    "parent__payload__secret=hush",
-    "schedule__payload__secret=hush",
-    "search=hush",
-    "q=hush",
-    "=1",
-    "%00=1",
-    "%FF=1",
-    "a%00b=1",
-    "stat%FFus=failed",
-    "_method=DELETE",
-    "&&&&x",
-    "x" * 3_000,
-    "&".join(f"a{n}=1" for n in range(500)),
-]
 
 
 def test_bad_parameters_of_a_list_are_refused_by_name(client: Any, cases: Cases) -> None:
@@ -287,131 +162,6 @@ def test_a_cursor_of_another_list_does_no_harm(client: Any, cases: Cases) -> Non
 
 # Bodies
 
-BODIES = [
-    b"",
-    b"null",
-    b"true",
-    b"1",
-    b'"x"',
-    b"[]",
-    b"[[]]",
-    b"{",
-    b"{}",
-    b"{]",
-    b"{'type': 'x'}",
-    b'{"type": NaN}',
-    b'{"type": Infinity}',
-    b'{"type": "test.any",}',
-    b"\x00",
-    b"\xff\xfe",
-    b"\xef\xbb\xbf{}",
-    b'{"type": "\xff"}',
-    b'{"type": "\xed\xa0\x80"}',
-    b'{"type": 1}',
-    b'{"type": null}',
-    b'{"type": []}',
-    b'{"type": {}}',
-    b'{"type": true}',
-    b'{"type": ""}',
-    b'{"type": " "}',
-    b'{"type": "nobody.knows"}',
-    b'{"type": "test.any "}',
-    b'{"type": "' + b"x" * 101 + b'"}',
-    b'{"type": ' + NUL.encode() + b"}",
-    b'{"type": ' + SURROGATE.encode() + b"}",
-    b'{"' + b"k" * 100_000 + b'": 1}',
-    b"{" + NUL.encode() + b": 1}",
-    b"{" + SURROGATE.encode() + b": 1}",
-    b'{"": 1}',
-    DEEP.encode(),
-    b'{"type": "test.any", "payload": ' + DEEP.encode() + b"}",
-    b'{"type": "test.any", "payload": ' + b'{"a":' * 101 + b"1" + b"}" * 101 + b"}",
-    b'{"type": "test.any", "payload": "' + b"x" * 1_048_577 + b'"}',
-    b'{"type": "test.any", "payload": ' + HUGE.encode() + b"}",
-    b'{"type": "test.any", "payload": ' + b"9" * 1_001 + b"}",
-    b'{"type": "test.any", "payload": 1e999}',
-    b'{"type": "test.any", "payload": {"a": NaN}}',
-    b'{"type": "test.any", "payload": ' + NUL.encode() + b"}",
-    b'{"type": "test.any", "payload": {' + NUL.encode() + b": 1}}",
-    b'{"type": "test.any", "payload": ' + SURROGATE.encode() + b"}",
-    b'{"type": "test.any", "prioritty": 1}',
-    b'{"type": "test.any", "id": "0199a1f0-7c3e-7b52-9d1c-3f6f0a4b8e21"}',
-    b'{"type": "test.any", "status": "completed"}',
-    b'{"type": "test.any", "lease_epoch": 7}',
-    b'{"type": "test.any", "__proto__": {}}',
-    *(
-        f'{{"type": "test.any", "{field}": {value}}}'.encode()
-        for field, values in {
-            "priority": ["0", "4", "-1", "1.0", "1.5", '"1"', "true", "[]", HUGE, "1e2"],
-            "max_retries": ["0", "-1", "1001", "2.5", '"3"', "false", "{}", HUGE],
-            "max_attempts": ["0", "1001", '"3"'],
-            "queue": ['""', '" "', "1", '"a b"', '"' + "q" * 61 + '"', NUL, SURROGATE, "[]", '"ä"'],
-            "unique_key": ['""', "1", NUL, SURROGATE, '"' + "u" * 201 + '"', "{}"],
-            "metadata": ["1", "[]", '"x"', '{"a": ' + NUL + "}", "true"],
-            "on_parent_failure": ['"explode"', "1", "[]", "{}", "true"],
-            "depends_on": [
-                '""',
-                '"x"',
-                "1",
-                "0",
-                "false",
-                "{}",
-                '{"a": 1}',
-                "[1]",
-                "[null]",
-                "[[]]",
-                '["x"]',
-                NUL,
-                SURROGATE,
-                '"0199a1f0-7c3e-7b52-9d1c-3f6f0a4b8e21"',
-                json.dumps(["0199a1f0-7c3e-7b52-9d1c-3f6f0a4b8e21"] * 2),
-                json.dumps([new_id() for _ in range(10_001)]),
-            ],
-            "scheduled_at": [
-                '""',
-                '"now"',
-                '"2026-01-01"',
-                '"2030-01-01T00:00:00"',
-                '"2030-02-30T00:00:00Z"',
-                '"10000-01-01T00:00:00Z"',
-                '"2020-01-01T00:00:00Z"',
-                "0",
-                "-1",
-                "1.5",
-                "1e13",
-                "true",
-                "[]",
-                "{}",
-                HUGE,
-                "99999999999999999",
-                NUL,
-                SURROGATE,
-            ],
-            "recur_interval": ['""', "1", '"sometimes"', '"every_0_minutes"', "[]", NUL, SURROGATE],
-            "cron": [
-                '""',
-                "1",
-                '"* * * *"',
-                '"61 * * * *"',
-                '"0 0 30 2 *"',
-                '"' + "*" * 500 + '"',
-                "[]",
-                NUL,
-                SURROGATE,
-            ],
-            "time_zone": ['"UTC"', "1"],
-        }.items()
-        for value in values
-    ),
-    b'{"type": "test.any", "cron": "0 0 * * *", "recur_interval": "every_1_hour"}',
-    b'{"type": "test.any", "cron": "0 0 * * *", "time_zone": "Mars/Base"}',
-    b'{"type": "test.any", "cron": "0 0 * * *", "time_zone": 1}',
-    b'{"type": "test.any", "cron": "0 0 * * *", "time_zone": "../../etc/passwd"}',
-    b'{"type": "test.any", "cron": "0 0 * * *", "time_zone": ' + NUL.encode() + b"}",
-    b'{"type": "test.any", "cron": "0 0 * * *", "unique_key": "a"}',
-    b'{"type": "test.any", "max_retries": 3, "max_attempts": 4}',
-]
-
 
 def untouched() -> None:
     assert not Job.objects.exists()
@@ -442,52 +192,11 @@ def test_a_bad_job_among_many_is_named_by_its_index(client: Any, cases: Cases) -
     untouched()
 
 
-BULK_BODIES = [
-    b"",
-    b"[]",
-    b"{}",
-    b'{"jobs": null}',
-    b'{"jobs": {}}',
-    b'{"jobs": "x"}',
-    b'{"jobs": 1}',
-    b'{"jobs": [], "atomic": false}',
-    b'{"jobs": [{"type": "test.any", "recur_interval": "every_1_hour"}]}',
-    b'{"jobs": [{"type": "test.any", "key": "a"}, {"type": "test.any", "key": "a"}]}',
-    b'{"jobs": [{"type": "test.any", "key": "a", "depends_on": "a"}]}',
-    (
-        b'{"jobs": [{"type": "test.any", "key": "a", "depends_on": ["b"]},'
-        b' {"type": "test.any", "key": "b", "depends_on": ["a"]}]}'
-    ),
-    b'{"jobs": [{"type": "test.any", "key": 1}]}',
-    b'{"jobs": [{"type": "test.any", "key": "\\ud800"}]}',
-    b'{"jobs": [' + b",".join([b'{"type": "test.any"}'] * 10_001) + b"]}",
-]
-
-
 def test_a_bad_bulk_body_makes_no_job(client: Any, cases: Cases) -> None:
     for body in BULK_BODIES:
         response = client.post(f"{JOBS}/bulk", body, content_type="application/json")
         cases.refused(body, response, 400)
     untouched()
-
-
-CHANGES = [
-    b"",
-    b"[]",
-    b"{}",
-    b"null",
-    b'{"status": "completed"}',
-    b'{"type": "other"}',
-    b'{"priority": null}',
-    b'{"priority": 9}',
-    b'{"priority": "1"}',
-    b'{"queue": ""}',
-    b'{"queue": 1}',
-    b'{"scheduled_at": "soon"}',
-    b'{"scheduled_at": ' + HUGE.encode() + b"}",
-    b'{"payload": {}, "priority": 1}',
-    b'{"priority": 1, "lease_epoch": 1}',
-]
 
 
 def test_a_bad_change_changes_nothing(client: Any, cases: Cases) -> None:
@@ -497,20 +206,6 @@ def test_a_bad_change_changes_nothing(client: Any, cases: Cases) -> None:
         response = client.patch(f"{JOBS}/{job.id}", body, content_type="application/json")
         cases.refused(body, response, 400)
     assert Job.objects.values().get() == before
-
-
-REASONS = [
-    b"[]",
-    b"1",
-    b'{"force": true}',
-    b'{"reason": 1}',
-    b'{"reason": []}',
-    b'{"reason": ' + NUL.encode() + b"}",
-    b'{"reason": ' + SURROGATE.encode() + b"}",
-    b'{"reason": "' + b"x" * 1_001 + b'"}',
-    b"{",
-    DEEP.encode(),
-]
 
 
 @pytest.mark.parametrize("action", ["cancel", "run-now", "release", "retry"])
@@ -534,26 +229,6 @@ def test_a_bad_reason_deletes_nothing(client: Any, cases: Cases) -> None:
 
 
 # Types of content
-
-CONTENT_TYPES = [
-    "",
-    "text/plain",
-    "text/html",
-    "application/xml",
-    "application/x-www-form-urlencoded",
-    "multipart/form-data",
-    "multipart/form-data; boundary=",
-    "multipart/form-data; boundary=" + "x" * 500,
-    "application/json; charset=idna",
-    "application/json; charset=utf-16",
-    "application/json; charset=utf-7",
-    "application/json; charset=nonsense",
-    "json",
-    "application/",
-    "/",
-    ";",
-    "application/octet-stream",
-]
 
 
 def test_only_json_is_read(client: Any, cases: Cases) -> None:
@@ -582,22 +257,6 @@ def test_a_charset_that_is_no_text_is_refused_in_front_of_django(cases: Cases) -
         cases.expect(status == (401 if charset == b"utf-8" else 415), f"{charset!r}: {status}")
 
 
-ACCEPTS = [
-    "application/xml",
-    "text/csv",
-    "image/*",
-    "nonsense",
-    "/",
-    "*",
-    ";;;",
-    "application/json;q=x",
-    "application/json; version=99",
-    "a/b," * 2_000,
-    "\x00",
-    "text/html; charset=zlib",
-]
-
-
 def test_what_cannot_be_answered_in_the_asked_form_is_a_406(client: Any, cases: Cases) -> None:
     for accept in ACCEPTS:
         response = client.get(JOBS, HTTP_ACCEPT=accept)
@@ -614,21 +273,6 @@ def test_a_bad_idempotency_key_is_refused(client: Any, cases: Cases) -> None:
         cases.refused(key, response, 400)
         cases.expect("Idempotency-Key" in response.json(), f"{key!r} is not named")
     untouched()
-
-
-TOKENS = [
-    "",
-    "Token",
-    "Token ",
-    "Token x",
-    "Token coppice_" + "a" * 40,
-    "Token coppice_" + "\x00" * 40,
-    "Token coppice_" + "ä" * 40,
-    "Token " + "x" * 10_000,
-    "Bearer x",
-    "Basic YTpi",
-    "Token a b c",
-]
 
 
 def test_a_bad_token_is_nobody(api: Api, cases: Cases) -> None:
@@ -684,6 +328,14 @@ def test_no_method_of_any_route_answers_with_a_fault(client: Any, cases: Cases) 
                     answer.status_code < 500 or answer.status_code == ELSEWHERE,
                     f"{method} {path} {accept}: {answer.content[:200]!r}",
                 )
+
+
+def test_every_post_of_every_route_reads_its_idempotency_key(client: Any, cases: Cases) -> None:
+    for path in ROUTES:
+        if "POST" in client.options(path).headers["Allow"]:
+            answer = client.post(path, {}, format="json", HTTP_IDEMPOTENCY_KEY="a b")
+            is_named = answer.status_code == 400 and "Idempotency-Key" in answer.json()
+            cases.expect(is_named, f"{path}: {answer.status_code} {answer.content[:200]!r}")
 
 
 def test_no_query_of_any_route_answers_with_a_fault(client: Any, cases: Cases) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from jobs import listing, stats, walking
 from jobs.database import DjangoDatabase
@@ -139,8 +140,12 @@ class TestPlans:
     def test_counting_few_among_many_looks_at_a_bounded_number_of_rows(
         self, filters: Filters
     ) -> None:
-        edge = listing._edge(filters)
+        with CaptureQueriesContext(connection) as ran, limited(DjangoDatabase(), seconds=30):
+            edge = listing._edge(filters)
         assert edge is not None
+        (asked,) = [each["sql"] for each in ran.captured_queries if "OFFSET" in each["sql"]]
+        with limited(DjangoDatabase(), seconds=30):
+            assert any("Index Only Scan" in scan for scan in scans(explain(asked)))
         jobs = listing.queryset(filters, before=edge).order_by()[: listing.COUNTED + 1]
         with limited(DjangoDatabase(), seconds=30):
             plan = explain(*jobs.query.sql_with_params())

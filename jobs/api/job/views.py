@@ -28,8 +28,8 @@ from jobs.api.job.output import (
     JobSummarySerializer,
     summaries,
 )
+from jobs.api.job.pages import JobPagination
 from jobs.api.job.single import address, shown
-from jobs.api.pagination import JobPagination
 from jobs.api.schema import REASON
 from jobs.enqueueing import enqueue, enqueue_jobs
 from jobs.models import Job
