@@ -76,7 +76,7 @@ def measure(stage: Stage) -> list[Figure]:
 
 def _measured(stage: Stage, count: int, size: Size) -> dict[str, list[float]]:
     with stage.database() as database:
-        _fill(stage, database, count)
+        fill(stage, database, count)
         database.tidy()
         client = _client()
         pages = _pages(count)
@@ -135,7 +135,7 @@ def _client() -> Any:
     return client
 
 
-def _fill(stage: Stage, database: Database, count: int) -> None:
+def fill(stage: Stage, database: Database, count: int) -> None:
     now = datetime.now(tz=UTC)
     with database.connection.cursor() as cursor, cursor.copy(COPY) as copy:
         for first in range(0, count, BLOCK):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks import (
     api,
+    console,
     crash,
     enqueue,
     full,
@@ -71,6 +72,10 @@ BENCHMARKS = {
     "api": Benchmark(
         measure=api.measure,
         about="lists and statistics over REST with five million jobs, beside a thousand",
+    ),
+    "console": Benchmark(
+        measure=console.measure,
+        about="every page of the console with ten million jobs, beside a thousand",
     ),
     "memory": Benchmark(
         measure=memory.measure,

@@ -45,6 +45,19 @@ WHERE (%(state)s = '' OR {_STATE} = %(state)s)
 ORDER BY w.started_at DESC, w.id DESC LIMIT %(limit)s
 """
 
+# There are as many as run; those that ended are deleted after the retention time.
+LIVING = f"""
+SELECT {COLUMNS} FROM jobs_worker w
+WHERE w.state IN ('running', 'draining')
+ORDER BY w.host, w.name, w.id LIMIT %(limit)s
+"""
+
+ENDED = f"""
+SELECT {COLUMNS} FROM jobs_worker w
+WHERE w.state IN ('stopped', 'dead')
+ORDER BY coalesce(w.stopped_at, w.beat_at) DESC, w.id DESC LIMIT %(limit)s
+"""
+
 ONE = f"SELECT {COLUMNS}, w.types::text FROM jobs_worker w WHERE w.id = %(id)s::uuid"
 
 HELD = """
@@ -126,6 +139,22 @@ def listed(
     rows = database.rows(LIST, params)
     jobs = _held(database, [row[0] for row in rows], JOBS_OF_EACH)
     return [_facts(row, jobs) for row in rows]
+
+
+def living(
+    database: Database, *, limit: int = 200, jobs_of_each: int = JOBS_OF_EACH
+) -> list[WorkerFacts]:
+    """Those that run, drain, or say so and are not heard of any more, by host and name."""
+    params = {"limit": limit, "dead_after": conf.get().dead_after_seconds}
+    rows = database.rows(LIVING, params)
+    jobs = _held(database, [row[0] for row in rows], jobs_of_each)
+    return [_facts(row, jobs) for row in rows]
+
+
+def ended(database: Database, *, limit: int = 20) -> list[WorkerFacts]:
+    """Those that stopped or died last."""
+    params = {"limit": limit, "dead_after": conf.get().dead_after_seconds}
+    return [_facts(row, {}) for row in database.rows(ENDED, params)]
 
 
 def one(database: Database, id: object) -> WorkerFacts:

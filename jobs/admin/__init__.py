@@ -6,7 +6,10 @@ those with `view_payload`; the keys that a handler masks stay masked, except for
 
 from jobs.admin import navigation  # noqa: F401  its entries register themselves
 from jobs.admin.job import JobAdmin
-from jobs.admin.others import QueueAdmin, ScheduleAdmin, WorkerAdmin
+from jobs.admin.others import ScheduleAdmin
+from jobs.admin.overview import panels, parts  # noqa: F401  they register themselves too
+from jobs.admin.queues import QueueAdmin
 from jobs.admin.tokens import ApiTokenAdmin
+from jobs.admin.workers import WorkerAdmin
 
 __all__ = ["ApiTokenAdmin", "JobAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]

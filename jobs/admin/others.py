@@ -1,4 +1,4 @@
-"""Schedules, workers and queues, to be looked at."""
+"""Schedules, to be looked at."""
 
 # ruff: noqa: ARG002 - Django hands over more than is needed.
 
@@ -11,26 +11,9 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from jobs.admin.reading import ReadOnlyAdmin, may_read, pretty
-from jobs.console.navigation import Badge, Entry
-from jobs.console.sample import paused_queues, stale_workers
+from jobs.console.navigation import Entry
 from jobs.masking import masked
-from jobs.models import Queue, Schedule, Worker
-
-
-def _stale(sample: dict[str, Any]) -> Badge | None:
-    count = stale_workers(sample)
-    if not count:
-        return None
-    return Badge(
-        text=f"{count:,} stale", tone="bad", title=f"{count:,} workers show no sign of life"
-    )
-
-
-def _paused(sample: dict[str, Any]) -> Badge | None:
-    count = paused_queues(sample)
-    if not count:
-        return None
-    return Badge(text=f"{count:,} paused", tone="warn", title=f"{count:,} queues are paused")
+from jobs.models import Schedule
 
 
 @admin.register(Schedule)
@@ -65,38 +48,3 @@ class ScheduleAdmin(ReadOnlyAdmin):
     @admin.display(description="metadata")
     def metadata_shown(self, schedule: Schedule) -> SafeString:
         return pretty(masked(schedule.type, schedule.metadata))
-
-
-@admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
-    nav = Entry(
-        label="Workers",
-        order=50,
-        icon="workers",
-        key="w",
-        badge=_stale,
-        live="stale_workers",
-        tone="bad",
-    )
-    list_display = ("name", "state", "queues_shown", "concurrency", "started_at", "beat_at")
-    list_filter = ("state",)
-    ordering = ("-started_at",)
-
-    @admin.display(description="queues")
-    def queues_shown(self, worker: Worker) -> str:
-        return ", ".join(worker.queues) or "all"
-
-
-@admin.register(Queue)
-class QueueAdmin(ReadOnlyAdmin):
-    nav = Entry(
-        label="Queues",
-        order=40,
-        icon="queues",
-        key="q",
-        badge=_paused,
-        live="paused_queues",
-        tone="warn",
-    )
-    list_display = ("name", "paused", "reason", "changed_by", "changed_at")
-    ordering = ("name",)

@@ -84,6 +84,11 @@ def remove(entry: Entry) -> None:
     _entries.pop(entry.url + entry.query, None)
 
 
+def entries() -> list[Entry]:
+    """All that were put into the sidebar, in their order."""
+    return sorted(_entries.values(), key=lambda entry: (entry.order, entry.label))
+
+
 def hide(*models: str) -> None:
     """Models that need no entry of their own ("ranges.rangefailure")."""
     _hidden.update(models)
@@ -93,7 +98,7 @@ def menu(request: HttpRequest, site: AdminSite, sample: dict[str, Any]) -> list[
     """The sections for this person, with what they are looking at marked."""
     links = [
         Link(entry=entry, url=url, badge=_badge(entry, sample))
-        for entry in sorted(_entries.values(), key=lambda entry: (entry.order, entry.label))
+        for entry in entries()
         if request.user.has_perm(entry.needs) and (url := address(site, entry))
     ]
     links = _mark(links, request, site)

@@ -134,8 +134,10 @@ class Conversation(Follower):
             case Ack(seq=seq):
                 self._window.acknowledge(seq, self._clock())
             case Sub(topics=wanted, after=after):
-                if len(known | wanted) > topics.TOPICS:
-                    self._refuse("too_many_topics", f"at most {topics.TOPICS} topics")
+                filtered = sum(topic.is_filtered for topic in known | wanted)
+                if len(known | wanted) > topics.TOPICS or filtered > topics.FILTERED:
+                    limits = f"{topics.TOPICS} topics, {topics.FILTERED} of them with filters"
+                    self._refuse("too_many_topics", f"at most {limits}")
                     return
                 self._follow(known | wanted)
                 if after is not None:

@@ -11,7 +11,6 @@ import random
 from dataclasses import replace
 
 import structlog
-from django.db import Error as DatabaseError
 from django.http import HttpRequest
 
 from jobs import conf
@@ -109,11 +108,12 @@ class Follower:
         try:
             person = await in_thread(gate.admit, self._request, is_socket=self.is_socket)
         except Refused as refused:
+            if refused.status == 503:
+                _log.warning("a live connection could not be checked")
+                return
             ended = refused.status == 401
             code = connections.SESSION_ENDED if ended else connections.PERMISSION_GONE
             self.receiver.end(code)
-        except DatabaseError as error:
-            _log.warning("a live connection could not be checked", error=type(error).__name__)
         else:
             self.receiver.person = person
             self.receiver.subscription = replace(self.receiver.subscription, may_see=person.may_see)

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 from django.utils.http import is_same_domain
 from rest_framework.exceptions import AuthenticationFailed
@@ -37,7 +38,7 @@ class Person:
 
 
 class Refused(Exception):
-    """`status` is an HTTP status: 400, 401, 403, 429 or 503."""
+    """`status` is an HTTP status: 400, 401, 403, 429, or 503 when it cannot be found out."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -46,14 +47,24 @@ class Refused(Exception):
 
 
 def request_of(scope: dict[str, Any]) -> ASGIRequest:
-    """Django's view of a connection, also of a WebSocket's."""
+    """Django's view of a connection, also of a WebSocket's. Raises Refused."""
     scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme", ""), scope.get("scheme"))
     plain = {**scope, "method": scope.get("method", "GET"), "scheme": scheme}
-    return ASGIRequest(plain, BytesIO())
+    try:
+        return ASGIRequest(plain, BytesIO())
+    except UnicodeDecodeError:
+        raise Refused(400, "The address is not readable.") from None
 
 
 def admit(request: HttpRequest, *, is_socket: bool) -> Person:
     """Asks the database. Raises Refused."""
+    try:
+        return _admit(request, is_socket=is_socket)
+    except (OperationalError, InterfaceError):
+        raise Refused(503, "The database cannot be reached just now.") from None
+
+
+def _admit(request: HttpRequest, *, is_socket: bool) -> Person:
     try:
         host = request.get_host()
     except DisallowedHost:

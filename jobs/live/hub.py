@@ -195,10 +195,7 @@ async def _after(
         count=stream.COUNT,
         block=int(block * 1000) if block else None,
     )
-    if not answer:
-        return []
-    pairs = answer.values() if isinstance(answer, dict) else [page for _, page in answer]
-    return [entry for page in pairs for entry in page]
+    return stream.entries_of(answer)
 
 
 _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = weakref.WeakKeyDictionary()

@@ -19,6 +19,8 @@ from jobs.live.entries import OTHER, TOUCHED, Entry
 from jobs.states import State, Status
 
 TOPICS = 50
+FILTERED = 5
+"""Of them with filters: only these cost a look at each event."""
 TOPIC_LENGTH = 500
 VALUES = 50
 """The most values of one filter."""
@@ -94,6 +96,10 @@ class Topic:
     @property
     def wants_stats(self) -> bool:
         return self.kind.has_stats
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.filters != Filters()
 
 
 @dataclass(frozen=True, kw_only=True)

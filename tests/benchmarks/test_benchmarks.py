@@ -25,6 +25,7 @@ NAMES = (
     "crash",
     "full",
     "api",
+    "console",
     "memory",
     "outage",
     "live",

@@ -21,7 +21,7 @@ from jobs.states import State
 from jobs.walking import place, queryset
 
 SECONDS = 3.0
-COUNT_SECONDS = 0.15
+COUNT_SECONDS = 0.1
 """A count is not worth waiting for."""
 
 

@@ -51,7 +51,8 @@ def steps(job: Any, attempts: Sequence[Any], state: State, now: datetime) -> lis
     found += _attempts(list(attempts))
     if state in (State.RUNNING, State.CANCELLING):
         if attempts and job.started_at is not None:
-            found.append(_step("retrying", attempts[-1].finished_at, job.started_at))
+            before = attempts[-1]
+            found.append(_step(_between_runs(before), before.finished_at, job.started_at))
         note = f"attempt {job.attempt_count}"
         found.append(Step(name=state, label=state, at=job.started_at, note=note, is_now=True))
     elif not job.is_terminal:
@@ -73,8 +74,8 @@ def _attempts(attempts: list[Any]) -> list[Step]:
                 found.append(Step(name="running", label=f"{left_out} more attempts"))
             continue
         if place and not (left_out > 0 and place == 2 + left_out):
-            before = attempts[place - 1].finished_at
-            found.append(_step("retrying", before, attempt.started_at))
+            before = attempts[place - 1]
+            found.append(_step(_between_runs(before), before.finished_at, attempt.started_at))
         found.append(
             Step(
                 name=attempt.outcome,
@@ -85,6 +86,13 @@ def _attempts(attempts: list[Any]) -> list[Step]:
             )
         )
     return found
+
+
+def _between_runs(attempt: Any) -> str:
+    """What the job was after an attempt that was not its last."""
+    return {"waited": "blocked", "snoozed": "scheduled", "handed_back": "ready"}.get(
+        attempt.outcome, "retrying"
+    )
 
 
 def _step(name: str, begin: datetime, end: datetime) -> Step:
