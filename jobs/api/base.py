@@ -73,6 +73,7 @@ class CoppiceView(GenericAPIView):
     renderer_classes: ClassVar = [JSONRenderer, BrowsableAPIRenderer]
     throttle_classes: ClassVar = [UserRateThrottle]
     filter_backends: ClassVar[list[Any]] = []
+    versioning_class = None
     serializer_class: ClassVar[Any] = NothingSerializer
     """Also asked for by OPTIONS and the browsable API."""
     schema = CoppiceSchema()
