@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -13,6 +14,16 @@ from django.utils.safestring import SafeString
 from jobs.console import words
 
 register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def address(context: Any, name: str, *arguments: Any) -> str:
+    """The address of a page of this site; empty when it has no such page."""
+    site = getattr(context.get("request"), "current_app", None)
+    try:
+        return reverse(f"admin:{name}", args=arguments, current_app=site)
+    except NoReverseMatch:
+        return ""
 
 
 @register.simple_tag

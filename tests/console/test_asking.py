@@ -15,6 +15,7 @@ from jobs import registry
 from jobs.admin.ledger import asking, search
 from jobs.admin.ledger.asking import Ask
 from jobs.admin.ledger.tabs import TABS
+from jobs.masking import Reader
 from jobs.states import State, Status
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -30,8 +31,8 @@ def _handler() -> Iterator[None]:
 
 def parse(given: dict[str, str] | None = None, **params: Any) -> Ask:
     """What an address means to somebody who may read payloads, with their masks."""
-    may_read, sees_all = params.pop("may_read", True), params.pop("sees_all", False)
-    return asking.parse({**(given or {}), **params}, may_read=may_read, sees_all=sees_all, now=NOW)
+    reader = Reader(reads=params.pop("may_read", True), sees_masked=params.pop("sees_all", False))
+    return asking.parse({**(given or {}), **params}, reader=reader, now=NOW)
 
 
 def problems(ask: Ask) -> list[str]:
@@ -203,7 +204,7 @@ texts = st.text(max_size=40)
     st.booleans(),
 )
 def test_no_address_breaks_the_list(params: dict[str, str], may_read: bool) -> None:
-    ask = asking.parse(params, may_read=may_read, sees_all=False, now=NOW)
+    ask = asking.parse(params, reader=Reader(reads=may_read), now=NOW)
     assert ask.size in (25, 50, 100)
     assert set(ask.filters.given) <= set(type(ask.filters).__dataclass_fields__)
     for chip in ask.chips:

@@ -122,7 +122,7 @@ def query_of(params: Mapping[str, str | None]) -> str:
     return "?" + urlencode({name: value for name, value in params.items() if value})
 
 
-def parse(given: Mapping[str, str], *, may_read: bool, sees_all: bool, now: datetime) -> Ask:
+def parse(given: Mapping[str, str], *, reader: Reader, now: datetime) -> Ask:
     """Read an address. Never raises; what was not understood is a chip with a problem."""
     params = {name: value.strip() for name, value in given.items() if value.strip()}
     after, before = params.pop(AFTER, ""), params.pop(BEFORE, "")
@@ -130,7 +130,7 @@ def parse(given: Mapping[str, str], *, may_read: bool, sees_all: bool, now: date
     if "cursor" in params:
         after = params.pop("cursor")
     ask = Ask(tab=_tab(params), filters=Filters(), params=params, after=after, before=before)
-    reading = _Reading(ask=ask, may_read=may_read, sees_all=sees_all)
+    reading = _Reading(ask=ask, reader=reader)
     ask.size = _size(params)
     reading.plain()
     reading.search_box()
@@ -164,8 +164,7 @@ def _size(params: dict[str, str]) -> int:
 @dataclass(kw_only=True)
 class _Reading:
     ask: Ask
-    may_read: bool
-    sees_all: bool
+    reader: Reader
     values: dict[str, Any] = field(default_factory=dict)
     known: set[str] = field(default_factory=lambda: {"state", "status", ROWS, "limit"})
 
@@ -250,8 +249,7 @@ class _Reading:
         """Why this person may not search so: an answer would tell what is hidden from them."""
         if term.name not in PRIVATE:
             return ""
-        reader = Reader(reads=self.may_read, sees_masked=self.sees_all)
-        return reader.refusal(**{term.name: term.value})
+        return self.reader.refusal(**{term.name: term.value})
 
     def _take(self, name: str, value: Any) -> None:
         problem = self._read(name, value)

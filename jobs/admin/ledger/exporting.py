@@ -19,7 +19,7 @@ from jobs.database import DjangoDatabase
 from jobs.errors import TooBroad
 from jobs.filtering import Filters
 from jobs.limits import limited
-from jobs.masking import masked
+from jobs.masking import Reader
 from jobs.models import Job
 from jobs.walking import place, queryset
 
@@ -51,10 +51,8 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 class Export:
     ask: Ask
     format: str
-    may_read: bool
-    """With errors, and in JSON with payloads."""
-    sees_all: bool
-    """Without masks."""
+    reader: Reader
+    """Errors are for who may read them, and in JSON payloads, with their masks."""
 
     def response(self, request: HttpRequest) -> StreamingHttpResponse:
         kind = "text/csv; charset=utf-8" if self.format == "csv" else "application/json"
@@ -71,7 +69,7 @@ class Export:
         return self._csv() if self.format == "csv" else self._json()
 
     def _csv(self) -> Iterator[str]:
-        columns = [*COLUMNS, *(["error"] if self.may_read else [])]
+        columns = [*COLUMNS, *(["error"] if self.reader.reads else [])]
         yield _line(columns)
         written, why = 0, ""
         for chunk, ended in self._chunks():
@@ -112,7 +110,7 @@ class Export:
 
     def _page(self, filters: Filters, after: str | None, size: int) -> tuple[list[Job], float]:
         rows = queryset(filters, after=after)
-        if self.may_read and self.format == "json":
+        if self.reader.reads and self.format == "json":
             rows = rows.defer(None).defer("result", "metadata", "last_error")
         with limited(DjangoDatabase(), seconds=SECONDS) as now:
             return list(rows[:size]), now
@@ -122,10 +120,10 @@ class Export:
             name: _plain(getattr(job, name)) for name in COLUMNS if name != "state"
         }
         found["state"] = job.state_at(now).value
-        if self.may_read:
+        if self.reader.reads:
             found["error"] = getattr(job, "error_start", "")
             if self.format == "json":
-                found["payload"] = job.payload if self.sees_all else masked(job.type, job.payload)
+                found["payload"] = self.reader.value(job.type, job.payload)
         return found
 
 

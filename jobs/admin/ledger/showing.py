@@ -22,6 +22,7 @@ from jobs.console import confirming
 from jobs.console.lists import SIZES
 from jobs.console.words import count
 from jobs.errors import CoppiceError, TooBroad
+from jobs.masking import reader
 
 TEMPLATE = "admin/jobs/job/ledger.html"
 ROWS_TEMPLATE = "admin/jobs/job/rows_only.html"
@@ -44,8 +45,7 @@ def export(request: HttpRequest) -> HttpResponse:
     made = exporting.Export(
         ask=ask,
         format="json" if request.GET.get("format") == "json" else "csv",
-        may_read=may_read(request),
-        sees_all=_sees_all(request),
+        reader=reader(request.user),
     )
     return cast("HttpResponse", made.response(request))
 
@@ -170,13 +170,7 @@ def _ask(request: HttpRequest, without: tuple[str, ...] = ()) -> Ask:
     given: Mapping[str, str] = {
         name: str(value) for name, value in request.GET.items() if name not in without
     }
-    return asking.parse(
-        given, may_read=may_read(request), sees_all=_sees_all(request), now=timezone.now()
-    )
-
-
-def _sees_all(request: HttpRequest) -> bool:
-    return request.user.is_active and request.user.is_superuser
+    return asking.parse(given, reader=reader(request.user), now=timezone.now())
 
 
 def _columns(request: HttpRequest, tab: Tab) -> list[columns.Column]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.safestring import SafeString
 
 from jobs import conf, permissions
@@ -19,7 +19,7 @@ from jobs.console import links
 from jobs.console.links import Link
 from jobs.database import DjangoDatabase
 from jobs.limits import limited
-from jobs.masking import Reader
+from jobs.masking import Reader, reader
 from jobs.models import Attempt, AuditEntry, Job, JobLog, Schedule, Worker
 from jobs.reasons import why_not_running
 from jobs.states import State
@@ -67,6 +67,8 @@ class JobPage:
     now: datetime
     worker: str = ""
     schedule: str = ""
+    holder: UUID | None = None
+    """The live job that has its unique key."""
     reasons: list[str] = field(default_factory=list)
     steps: list[timeline.Step] = field(default_factory=list)
     attempts: list[AttemptShown] = field(default_factory=list)
@@ -123,24 +125,22 @@ def read(request: HttpRequest, id: UUID) -> JobPage | None:
         if job.schedule_id:
             found = Schedule.objects.using(alias).filter(id=job.schedule_id)
             page.schedule = found.values_list("name", flat=True).first() or "a deleted schedule"
+        if job.unique_key is not None and job.is_terminal:
+            live = Job.objects.using(alias).live().filter(unique_key=job.unique_key)
+            page.holder = live.values_list("id", flat=True).first()
         if request.user.has_perm(permissions.VIEW_AUDIT):
             entries = AuditEntry.objects.using(alias).filter(object_id=str(job.id))
             page.history = list(entries.order_by("-id")[:ENTRIES])
     if may_read:
-        page.contents = contents(job, sees_all=_sees_all(request))
+        page.contents = contents(job, reader(request.user))
     page.links = [*_links(page, request), *links.of(job, request)]
     return page
 
 
-def content_of(job: Job, name: str, *, sees_all: bool) -> Any:
-    """The payload, result or metadata as this reader sees it."""
-    return Reader(reads=True, sees_masked=sees_all).value(job.type, getattr(job, name))
-
-
-def contents(job: Job, *, sees_all: bool) -> list[Content]:
+def contents(job: Job, who: Reader) -> list[Content]:
     found = []
     for name, label in (("payload", "Payload"), ("result", "Result"), ("metadata", "Metadata")):
-        value = content_of(job, name, sees_all=sees_all)
+        value = who.value(job.type, getattr(job, name))
         html, is_whole = trees.tree(value)
         is_empty = value in (None, {}, [])
         found.append(
@@ -223,6 +223,9 @@ def _links(page: JobPage, request: HttpRequest) -> list[Link]:
         url = reverse("admin:jobs_job_change", args=[job.parent_id], current_app=site)
         found.append(Link(label="Made by", text=f"job {str(job.parent_id)[-8:]}", url=url))
     if job.schedule_id:
+        url = _address(site, "jobs_schedule_change", job.schedule_id)
+        if url:
+            found.append(Link(label="Schedule", text=page.schedule, url=url))
         query = urlencode({"state": "all", "schedule": str(job.schedule_id)})
         found.append(
             Link(label="Same schedule", text=f"jobs of {page.schedule}", url=f"{ledger}?{query}")
@@ -238,6 +241,10 @@ def _links(page: JobPage, request: HttpRequest) -> list[Link]:
                 url=f"{ledger}?{query}",
             )
         )
+    if page.holder is not None:
+        url = reverse("admin:jobs_job_change", args=[page.holder], current_app=site)
+        text = f"job {str(page.holder)[-8:]}"
+        found.append(Link(label="Lives with its unique key", text=text, url=url))
     copied = job.metadata.get("copy_of") if isinstance(job.metadata, dict) else None
     if isinstance(copied, str):
         try:
@@ -248,5 +255,9 @@ def _links(page: JobPage, request: HttpRequest) -> list[Link]:
     return found
 
 
-def _sees_all(request: HttpRequest) -> bool:
-    return request.user.is_active and request.user.is_superuser
+def _address(site: str | None, name: str, *arguments: Any) -> str:
+    """Empty when the site has no such page."""
+    try:
+        return reverse(f"admin:{name}", args=arguments, current_app=site)
+    except NoReverseMatch:
+        return ""

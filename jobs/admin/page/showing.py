@@ -9,7 +9,6 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 from jobs import conf, lifecycle, permissions, registry
@@ -18,7 +17,7 @@ from jobs.console import confirming, sample
 from jobs.console.confirming import Question
 from jobs.console.words import PRIORITIES
 from jobs.errors import CoppiceError, InvalidInput
-from jobs.masking import MASKED
+from jobs.masking import MASKED, reader
 from jobs.models import Job
 from jobs.states import Status
 from jobs.templatetags.console import short
@@ -76,8 +75,7 @@ def edit(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
     if job.status != Status.FAILED:
         messages.warning(request, "Only the payload of a dead letter can be edited.")
         return HttpResponseRedirect(here)
-    sees_all = bool(request.user.is_superuser)
-    text = editing.text_of(job.type, job.payload, sees_all=sees_all)
+    text = editing.text_of(reader(request.user).value(job.type, job.payload))
     problem = ""
     if request.method == "POST":
         text = request.POST.get("payload", "")
@@ -110,7 +108,7 @@ def content(request: HttpRequest, id: UUID, name: str) -> HttpResponse:
     job = Job.objects.using(conf.get().database).filter(id=id).first()
     if job is None:
         raise Http404
-    value = reading.content_of(job, name, sees_all=bool(request.user.is_superuser))
+    value = reader(request.user).value(job.type, getattr(job, name))
     text = json.dumps(value, indent=2, ensure_ascii=False)
     response = HttpResponse(text, content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="{name}-{short(job.id)}.json"'
@@ -126,13 +124,9 @@ def _save(request: HttpRequest, job: Job, text: str) -> str:
     try:
         edited = editing.parse(text)
         with acting.as_seen(job.id, request.POST.get(acting.SEEN, "")) as held:
-            payload = edited
-            if not request.user.is_superuser:
-                payload = editing.unmasked(held.type, edited, held.payload)
-            with transaction.atomic(using=conf.get().database):
-                lifecycle.edit_payload(held, payload, by=by, reason=reason)
-                if retries:
-                    lifecycle.retry(held, by=by, reason=reason)
+            lifecycle.edit_payload(held, edited, by=by, reason=reason)
+            if retries:
+                lifecycle.retry(held, by=by, reason=reason)
     except InvalidInput as error:
         return str(error)
     except CoppiceError as error:
