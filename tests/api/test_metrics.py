@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -285,6 +285,21 @@ def test_a_part_that_takes_too_long_is_left_out_and_named(
     assert found["coppice_metrics_incomplete{part=queues}"] == 0
     assert "coppice_slots" not in found
     assert found["coppice_dead_letters"] == 0
+
+
+def test_without_the_database_the_scrape_fails_as_a_whole_and_tells_nothing(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(database: Any) -> Any:
+        raise OperationalError("connection to server at 10.0.0.7 failed")
+
+    client = api("Viewer")
+    scrape(client)
+    monkeypatch.setitem(gathering._parts, "workers", away)
+    gathering.forget()
+    answer = client.get(URL)
+    assert answer.status_code == 503
+    assert b"10.0.0.7" not in answer.content
 
 
 def test_it_is_valid_in_both_forms_and_has_no_name_twice(api: Api) -> None:
