@@ -32,7 +32,7 @@ from jobs import masking
 from jobs.api.authentication import TokenAuthentication
 from jobs.api.bounds import BoundedJSONParser, TooLarge, UserRateThrottle
 from jobs.api.idempotency import once
-from jobs.api.schema import CoppiceSchema
+from jobs.api.schema import CoppiceSchema, use_for
 from jobs.errors import Conflict, InvalidInput, NotFound, TooBroad, TryLater
 from jobs.filtering import Filters
 from jobs.masking import Reader
@@ -77,6 +77,10 @@ class CoppiceView(GenericAPIView):
     serializer_class: ClassVar[Any] = NothingSerializer
     """Also asked for by OPTIONS and the browsable API."""
     schema = CoppiceSchema()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        use_for(cls)
 
     @property
     def actor(self) -> str:

@@ -14,6 +14,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
+from rest_framework.views import APIView
 
 IDEMPOTENCY_KEY = OpenApiParameter(
     name="Idempotency-Key",
@@ -59,6 +60,7 @@ SAID = {
     429: "Too many requests; `Retry-After` says for how long to wait.",
     503: "The database cannot be reached just now.",
 }
+HTTP_METHOD_NAMES = APIView.http_method_names
 EVERYWHERE = (401, 403, 406, 429, 503)
 
 
@@ -104,6 +106,20 @@ class CoppiceSchema(AutoSchema):
         if self.method in {"POST", "PUT", "PATCH"}:
             codes += [413, 415]
         return codes
+
+
+def use_for(view: type) -> None:
+    """Put CoppiceSchema below what `extend_schema` made for the methods of a view.
+
+    It builds on the schema class that the project names as its default, which may be any.
+    """
+    for name in HTTP_METHOD_NAMES:
+        made = getattr(getattr(view, name, None), "kwargs", {}).get("schema")
+        if made is None or issubclass(made, CoppiceSchema):
+            continue
+        while made.__bases__[0].__name__ == made.__name__:  # decorated more than once
+            made = made.__bases__[0]
+        made.__bases__ = (CoppiceSchema,)
 
 
 class TokenExtension(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -36,6 +40,7 @@ pytestmark = pytest.mark.django_db
 
 DOCUMENT = "/api-docs.json"
 EXAMPLES = 4
+CHECKOUT = Path(__file__).resolve().parents[2]
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -120,6 +125,65 @@ class TestDocument:
 
     def test_only_routes_of_this_product_are_in_it(self, document: dict[str, Any]) -> None:
         assert all(path.startswith("/api/") for path in document["paths"])
+
+
+FOREIGN = """
+import django
+from django.conf import settings
+from django.urls import include, path
+
+settings.configure(
+    SECRET_KEY="x" * 50,
+    INSTALLED_APPS=[
+        "django.contrib.auth", "django.contrib.contenttypes", "rest_framework", "drf_spectacular",
+        "jobs", "ranges", "worker",
+    ],
+    DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "nowhere"}},
+    REST_FRAMEWORK={"DEFAULT_SCHEMA_CLASS": "rest_framework.schemas.openapi.AutoSchema"},
+    ROOT_URLCONF="urls",
+)
+django.setup()
+
+import sys, types
+from rest_framework.views import APIView
+
+class Theirs(APIView):
+    def get(self, request): ...
+
+urls = types.ModuleType("urls")
+urls.urlpatterns = [
+    path("shop/theirs", Theirs.as_view()),
+    path("coppice/api/v1/", include("jobs.api.urls")),
+    path("coppice/api/v1/", include("ranges.api.urls")),
+]
+sys.modules["urls"] = urls
+
+import json
+from drf_spectacular.settings import patched_settings
+from jobs.api.docs import Generator
+from jobs.api.document import SETTINGS
+
+with patched_settings(SETTINGS):
+    print(json.dumps(Generator().get_schema(public=True)))
+"""
+
+
+def test_a_project_with_a_schema_class_of_its_own_has_the_same_document(
+    document: dict[str, Any],
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FOREIGN], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    theirs = json.loads(done.stdout)
+    assert {path.removeprefix("/coppice") for path in theirs["paths"]} >= {
+        path for path in document["paths"] if path.startswith("/api/v1/")
+    }
+    assert not any("shop" in path for path in theirs["paths"])
+    ours = document["paths"]["/api/v1/jobs"]["post"]
+    same = theirs["paths"]["/coppice/api/v1/jobs"]["post"]
+    for part in ("operationId", "responses", "parameters", "description"):
+        assert same[part] == ours[part]
 
 
 class TestPages:
