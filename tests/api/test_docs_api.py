@@ -13,7 +13,7 @@ import pytest
 from django.core.management import call_command
 from django.db.models.functions import Now
 
-from jobs import enqueue, registry
+from jobs import conf, enqueue, registry
 from jobs.answers import Discard, Hold
 from jobs.models import Job
 from jobs.testing import run_due_jobs
@@ -278,3 +278,10 @@ def test_every_route_of_the_api_is_on_the_page(tmp_path: Any) -> None:
             if not is_there and not words.endswith(ELSEWHERE):
                 missing.append(f"{method.upper()} {path}")
     assert not missing, "\n".join(missing)
+
+
+def test_the_settings_that_the_page_names_have_those_defaults() -> None:
+    named = re.findall(r"`COPPICE_([A-Z_]+)` \(([0-9,]+)\)", PAGE.read_text(encoding="utf-8"))
+    assert len(named) == 4
+    for name, value in named:
+        assert getattr(conf.Settings(), name.lower()) == int(value.replace(",", "")), name
