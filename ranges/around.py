@@ -13,6 +13,7 @@ from jobs.database import Database
 from ranges import progress
 from ranges.held import Node, Standing
 from ranges.loading import Loaded
+from ranges.merging import merge
 from ranges.nodes import Nodes
 from ranges.retrying import crossed
 from ranges.states import RunStatus
@@ -110,12 +111,13 @@ class Around:
             )
 
     def sample(self) -> None:
-        """Every few seconds: what rates are made of, and the events that go with it."""
+        """Every few seconds, one lane: what rates are made of, its events, and fewer nodes."""
         now = time.monotonic()
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
         self._sampled_at = now
         if progress.take_sample(self._database, self._loaded.run_id):
+            merge(self._nodes)
             done, failed = self._nodes.attempted()
             facts: dict[str, Any] = {
                 "run_id": self._loaded.run_id,

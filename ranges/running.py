@@ -25,6 +25,7 @@ from jobs.errors import InvalidInput
 from ranges import guard, lifecycle, planting
 from ranges.bounding import least_leaf
 from ranges.loading import Halted, Loaded, load_to_work
+from ranges.merging import merge
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.nodes import Nodes
 from ranges.positions import before
@@ -143,6 +144,7 @@ def _probing(loaded: Loaded) -> str:
 def _finish(loaded: Loaded, nodes: Nodes) -> Any:
     """Nothing is left: prove it, look for rows that came back, and end the run."""
     run = loaded.run
+    merge(nodes)
     verdict = verify(run)
     proved = verdict.as_json()
     if not verdict.ok:

@@ -258,6 +258,58 @@ UPDATE ranges_rangenode n SET
 WHERE n.id = %(id)s AND n.state IN ('done', 'skipped')
 """
 
+# Many finished neighbours become the first of them, with all that they counted.
+FINISHED_COUNT = """
+SELECT count(*) FROM ranges_rangenode n
+WHERE n.run_id = %(run)s::uuid AND n.state IN ('done', 'skipped')
+"""
+HOLD_RUN = """
+SELECT r.id FROM ranges_rangerun r
+WHERE r.id = %(run)s::uuid AND r.status = 'running' FOR NO KEY UPDATE SKIP LOCKED
+"""
+FINISHED = """
+SELECT n.id, n.state, n.$lo, n.$hi, n.cells FROM ranges_rangenode n
+WHERE n.run_id = %(run)s::uuid AND n.state IN ('done', 'skipped')
+ORDER BY n.$lo, n.$hi FOR NO KEY UPDATE
+"""
+MERGE = """
+UPDATE ranges_rangenode n SET
+    kind = 'strand', $hi = m.hi, $cur = m.hi, $resv = m.hi, depth = m.depth,
+    rows_ok = m.rows_ok, rows_failed = m.rows_failed, width_ok = m.width_ok,
+    width_skipped = m.width_skipped, width_failed = m.width_failed, leaves = m.leaves,
+    retries = m.retries, fenced = m.fenced, thefts = m.thefts, busy_seconds = m.busy_seconds,
+    created_at = m.created_at, claimed_at = m.claimed_at, progress_at = m.progress_at,
+    finished_at = m.finished_at, cells = %(cells)s,
+    leaf_seconds = (SELECT coalesce(jsonb_object_agg(b.bucket, b.leaves), '{}') FROM (
+        SELECT each.key AS bucket, sum(each.value::bigint) AS leaves
+        FROM ranges_rangenode o CROSS JOIN LATERAL jsonb_each_text(o.leaf_seconds) each
+        WHERE o.id = ANY(%(ids)s::bigint[]) GROUP BY each.key) b)
+FROM (
+    SELECT max(o.$hi) AS hi, min(o.depth) AS depth, sum(o.rows_ok) AS rows_ok,
+        sum(o.rows_failed) AS rows_failed, sum(o.width_ok) AS width_ok,
+        sum(o.width_skipped) AS width_skipped, sum(o.width_failed) AS width_failed,
+        sum(o.leaves) AS leaves, sum(o.retries) AS retries, sum(o.fenced) AS fenced,
+        sum(o.thefts) AS thefts, sum(o.busy_seconds) AS busy_seconds,
+        min(o.created_at) AS created_at, min(o.claimed_at) AS claimed_at,
+        max(o.progress_at) AS progress_at, max(o.finished_at) AS finished_at
+    FROM ranges_rangenode o WHERE o.id = ANY(%(ids)s::bigint[])
+) m
+WHERE n.id = %(id)s
+"""
+HAND_CHILDREN = """
+UPDATE ranges_rangenode n SET parent_id = nullif(m.heir, n.id)
+FROM unnest(%(gone)s::bigint[], %(heirs)s::bigint[]) m (gone, heir)
+WHERE n.run_id = %(run)s::uuid AND n.parent_id = m.gone
+"""
+HAND_FAILURES = """
+UPDATE ranges_rangefailure f SET node_id = m.heir
+FROM unnest(%(gone)s::bigint[], %(heirs)s::bigint[]) m (gone, heir)
+WHERE f.run_id = %(run)s::uuid AND f.node_id = m.gone
+"""
+REMOVE = """
+DELETE FROM ranges_rangenode n WHERE n.run_id = %(run)s::uuid AND n.id = ANY(%(gone)s::bigint[])
+"""
+
 # Not about positions, so the same for both.
 OPEN = """
 SELECT count(*) FILTER (WHERE n.kind = 'bisect'), count(*),
@@ -276,6 +328,7 @@ FENCED = "UPDATE ranges_rangenode SET fenced = fenced + 1 WHERE id = %(id)s"
 _NAMES = (
     "CLAIM", "RESERVE", "COMMIT", "CHECKPOINT", "RELEASE", "RELEASE_ORPHANS", "HOLD", "INSERT",
     "REWRITE", "VICTIMS", "STEAL", "REVIVE", "NODES", "REOPEN", "REOPEN_ALL",
+    "FINISHED_COUNT", "HOLD_RUN", "FINISHED", "MERGE", "HAND_CHILDREN", "HAND_FAILURES", "REMOVE",
 )  # fmt: skip
 
 
