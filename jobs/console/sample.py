@@ -30,6 +30,9 @@ FRESH_SECONDS = 1.0
 OLD_SECONDS = 5.0
 """A sample older than this is shown as of its time."""
 KEPT_SECONDS = 60
+SLOW_SECONDS = 0.5
+ALONE_SECONDS = 15.0
+"""How long a process reads for itself after the cache has failed or dawdled."""
 
 type Part = Callable[[], dict[str, Any]]
 
@@ -41,6 +44,8 @@ class _Here:
     """The last sample that this process knows."""
 
     value: dict[str, Any] | None = None
+    alone_until = 0.0
+    """Until then the cache is not asked."""
     lock = Lock()
 
 
@@ -57,10 +62,11 @@ def current() -> dict[str, Any]:
     found = _Here.value
     if found is not None and _is_fresh(found):
         return found
-    found = cache.get(KEY) or found
+    found = _shared(lambda: cache.get(KEY)) or found
     if found is None or (not _is_fresh(found) and _may_read(found)):
-        found = _read()
-        cache.set(KEY, found, KEPT_SECONDS)
+        fresh = _read()
+        _shared(lambda: cache.set(KEY, fresh, KEPT_SECONDS))
+        found = fresh
     _Here.value = found
     return found
 
@@ -68,7 +74,23 @@ def current() -> dict[str, Any]:
 def forget() -> None:
     """Read anew at the next look: after an action, and between tests."""
     _Here.value = None
-    cache.delete_many([KEY, READING])
+    _shared(lambda: cache.delete_many([KEY, READING]))
+
+
+def _shared(ask: Callable[[], Any]) -> Any:
+    """What the cache answers; None while it is away, or so slow that pages would feel it."""
+    started = time.monotonic()
+    if started < _Here.alone_until:
+        return None
+    try:
+        answer = ask()
+    except Exception as error:  # noqa: BLE001 - whatever the project's cache raises
+        _log.warning("console.cache_away", error=type(error).__name__)
+        answer = None
+        _Here.alone_until = started + ALONE_SECONDS
+    if time.monotonic() - started > SLOW_SECONDS:
+        _Here.alone_until = time.monotonic() + ALONE_SECONDS
+    return answer
 
 
 def _is_fresh(found: dict[str, Any]) -> bool:
@@ -77,7 +99,9 @@ def _is_fresh(found: dict[str, Any]) -> bool:
 
 def _may_read(found: dict[str, Any]) -> bool:
     """One reader at a time; the others take the last sample, unless that is old."""
-    return bool(cache.add(READING, 1, timeout=1)) or _is_old(found)
+    if time.monotonic() < _Here.alone_until:
+        return True
+    return bool(_shared(lambda: cache.add(READING, 1, timeout=1))) or _is_old(found)
 
 
 def _is_old(found: dict[str, Any]) -> bool:

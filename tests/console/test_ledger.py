@@ -172,6 +172,25 @@ class TestReading:
         assert "<nav" not in text
 
 
+class TestColumns:
+    def test_a_browser_remembers_which_are_not_wanted(self) -> None:
+        client = client_of("Operator")
+        make_job("dead", queue="mail")
+        assert 'scope="col" class="c-queue"' in read(client, LIST, state="dead")
+        here = f"{LIST}?state=dead&queue=mail"
+        data = {"tab": "dead", "shown": ["attempts", "error", "ended"], "next": here}
+        response = client.post(f"{LIST}columns/", data)
+        assert response["Location"] == here
+        text = read(client, LIST, state="dead")
+        assert 'scope="col" class="c-queue"' not in text
+        assert 'scope="col" class="c-error"' in text
+        assert 'scope="col" class="c-type"' in text
+        assert 'scope="col" class="c-queue"' not in read(client, LIST)
+        for odd in ({}, {"tab": "x", "shown": "y"}, {"tab": "dead", "shown": [SCRIPT]}):
+            client.post(f"{LIST}columns/", odd)
+            assert 'scope="col" class="c-type"' in read(client, LIST, state="dead")
+
+
 class TestActions:
     def test_each_needs_its_permission(self) -> None:
         dead = make_job("dead")

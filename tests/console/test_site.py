@@ -245,3 +245,23 @@ def test_a_part_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) ->
     found = sample.current()
     assert found["missing"] == ["broken"]
     assert "jobs" in found
+
+
+def test_a_cache_that_is_away_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Away:
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            raise ConnectionError("nobody there")
+
+    monkeypatch.setattr(sample, "cache", Away())
+    monkeypatch.setattr(sample._Here, "alone_until", 0.0)
+    sample._Here.value = None
+    make_job("dead")
+    for _ in range(5):
+        sample._Here.value = None
+        assert sample.current()["jobs"]["dlq"] == 1
+    assert len(asked) == 1
+    monkeypatch.undo()
+    sample._Here.alone_until = 0.0

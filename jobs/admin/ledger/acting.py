@@ -123,7 +123,7 @@ def _about_selection(
     sample_of = reading.rows_of(ids[:SAMPLE])
     jobs = _jobs(len(ids))
     return Question(
-        title=f"{action.label.rstrip('…')} {jobs}",
+        title=f"{action.imperative} {jobs}",
         what=action.sentence.format(jobs=f"the {jobs} that you have selected"),
         button=f"{action.imperative} {jobs}",
         back=back,

@@ -55,3 +55,8 @@ def of_tab(tab: str, *, may_read: bool, hidden: frozenset[str] = frozenset()) ->
     if not may_read:
         wanted -= {*PRIVATE}
     return [column for column in COLUMNS.values() if column.name in wanted]
+
+
+def choices(tab: str, *, may_read: bool) -> list[Column]:
+    """Those that can be taken away."""
+    return [column for column in of_tab(tab, may_read=may_read) if column.name not in ALWAYS]

@@ -139,7 +139,7 @@ def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
         "listed": listed,
         "rows": listed.rows,
         "columns": _columns(request, ask.tab),
-        "choices": columns.of_tab(ask.tab.name, may_read=may_read(request)),
+        "choices": columns.choices(ask.tab.name, may_read=may_read(request)),
         "hidden_columns": _hidden(request),
         "tabs": bars.tabs(ask, listed.total),
         "actions": offered,
