@@ -163,6 +163,14 @@ class TestReading:
             assert SCRIPT not in read(client, f"{LIST}?{query}")
         assert SCRIPT not in act(client, "purge", job, make_job("dead"))
 
+    def test_a_whole_id_leads_to_its_job_wherever_that_is(self) -> None:
+        client = client_of("Viewer")
+        job = make_job("cancelled")
+        for text in (str(job.id), job.id.hex, f" id:{job.id}"):
+            assert client.get(LIST, {"q": text})["Location"] == f"{LIST}{job.id}/"
+        assert ids_in(read(client, LIST, q=str(job.id)[:23])) == [str(job.id)]
+        assert ids_in(read(client, LIST, q=str(job.id), state="all")) == [str(job.id)]
+
     def test_the_rows_of_some_ids_come_alone(self) -> None:
         jobs = [make_job("dead"), make_job("completed")]
         text = read(

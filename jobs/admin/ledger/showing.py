@@ -36,6 +36,9 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
         return _post(admin, request)
     if "ids" in request.GET:
         return _rows_only(admin, request)
+    whole = _whole_id(request)
+    if whole is not None:
+        return HttpResponseRedirect(admin.address("change", whole))
     return _page(admin, request, _ask(request))
 
 
@@ -110,6 +113,17 @@ def _post(admin: Any, request: HttpRequest) -> HttpResponse:
 def _confirm(admin: Any, request: HttpRequest, question: Any) -> HttpResponse:
     context = {"title": question.title, "question": question}
     return cast("HttpResponse", admin.page(request, CONFIRM, context))
+
+
+def _whole_id(request: HttpRequest) -> UUID | None:
+    """The id of a job if that is all that was searched for: its page says more, also if it is gone."""
+    if set(request.GET) != {"q"}:
+        return None
+    text = request.GET["q"].strip().removeprefix("id:")
+    try:
+        return UUID(text) if len(text) in (32, 36) else None
+    except ValueError:
+        return None
 
 
 def _rows_only(admin: Any, request: HttpRequest) -> HttpResponse:

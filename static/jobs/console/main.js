@@ -91,14 +91,19 @@ function open() {
   return Boolean(link);
 }
 
-for (const menu of document.querySelectorAll("details.user, details.menu")) {
-  document.addEventListener("click", (event) => menu.contains(event.target) || menu.removeAttribute("open"));
-  menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    menu.removeAttribute("open");
-    menu.querySelector("summary").focus();
-  });
-}
+// Menus close by a click elsewhere, or by Escape; also those that came with a part read again.
+const MENUS = "details.user[open], details.menu[open]";
+
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll(MENUS)) if (!menu.contains(event.target)) menu.open = false;
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of document.querySelectorAll(MENUS)) {
+    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    menu.open = false;
+  }
+});
 
 if (live) {
   chip();
