@@ -99,7 +99,7 @@ export function clone(id, texts = {}) {
   return made.firstElementChild;
 }
 
-function same(here, there) {
+export function same(here, there) {
   return plain(here) === plain(there);
 }
 
