@@ -8,6 +8,7 @@ from ranges.nodes import Nodes
 from ranges.positions import Position, before
 from ranges.rewriting import insert, width
 from ranges.states import NodeKind, NodeState
+from ranges.walking import Step
 
 
 def plant(nodes: Nodes, bounds: Iterable[tuple[Position, Position]]) -> int:
@@ -17,6 +18,14 @@ def plant(nodes: Nodes, bounds: Iterable[tuple[Position, Position]]) -> int:
         insert(nodes, kind=NodeKind.STRAND, state=NodeState.PENDING, lo=lo, hi=hi, cur=lo)
         count += 1
     return count
+
+
+def pass_over(nodes: Nodes, lo: Position, hi: Position) -> None:
+    """A run in which nothing needs work is one node, skipped, before any lane was made."""
+    plant(nodes, [(lo, hi)])
+    node = nodes.claim()
+    assert node is not None  # the caller holds the run, and there is no lane yet
+    nodes.reserve(node, Step(None, hi))
 
 
 def in_state(nodes: Nodes, *states: str) -> list[tuple[int, str, Position, Position]]:

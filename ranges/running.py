@@ -28,10 +28,11 @@ from ranges.loading import Halted, Loaded, load_to_work
 from ranges.merging import merge
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.nodes import Nodes
-from ranges.positions import before
+from ranges.positions import Position, before
 from ranges.proof import verify
 from ranges.querying import QuerySource
 from ranges.sizing import LeafSizer
+from ranges.sources import ProbeTimeout, Source
 from ranges.splitting import start_pieces
 from ranges.states import FailureState, RunStatus
 from ranges.sweeping import Sweep, Sweeper
@@ -108,7 +109,7 @@ def _has_work(nodes: Nodes) -> bool:
 
 
 def plan(loaded: Loaded) -> int:
-    """Fix the bounds, choose how finished work is passed over, plant the strands."""
+    """Fix the bounds, choose how finished work is passed over, plant the strands; how many."""
     run, source = loaded.run, loaded.source
     lo, hi = lifecycle.planned_bounds(run, source)
     lifecycle.set_bounds(run, lo, hi)
@@ -120,16 +121,30 @@ def plan(loaded: Loaded) -> int:
     lifecycle.set_columns(run, "probing", "planned", *bounds)
     if not before(lo, hi):
         return 0
+    nodes = lifecycle.nodes_of(run, source.axis)
+    if run.probing == "witness" and _is_done(source, lo, hi):
+        run.rows_estimate = 0
+        lifecycle.set_columns(run, "rows_estimate")
+        planting.pass_over(nodes, lo, hi)
+        return 0
     options = loaded.options
     run.rows_estimate = min(source.estimate(lo, hi), 2**63 - 1)
     lifecycle.set_columns(run, "rows_estimate")
     sizer = LeafSizer(options.leaf, least=least_leaf(source, (lo, hi), options.max_depth))
     pieces = start_pieces(source, lo, hi, concurrency=run.concurrency, leaf_size=sizer.size())
-    count = planting.plant(lifecycle.nodes_of(run, source.axis), pieces)
+    count = planting.plant(nodes, pieces)
     events.emit_on_commit(
         "node.split", job_id=run.job_id, queue=run.queue, run_id=loaded.run_id, pieces=count
     )
     return count
+
+
+def _is_done(source: Source, lo: Position, hi: Position) -> bool:
+    """Whether the index says that nothing needs work. Not to know is no."""
+    try:
+        return source.next_leaf(lo, hi, 1) is None
+    except ProbeTimeout:
+        return False
 
 
 def _probing(loaded: Loaded) -> str:

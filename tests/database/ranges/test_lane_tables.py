@@ -84,13 +84,16 @@ def test_each_row_that_needs_work_gets_it_once_and_the_others_none() -> None:
 
 
 @pytest.mark.usefixtures("numbers")
-def test_a_table_of_which_all_is_done_needs_no_leaf() -> None:
+def test_a_table_of_which_all_is_done_needs_no_lane() -> None:
     Numbered.objects.update(done=True)
-    run = drive(Mark.start())
+    run = drive(Mark.start(concurrency=4))
 
     assert run.status == RunStatus.COMPLETED
     assert Mark.seen == []
-    assert set(RangeNode.objects.values_list("state", flat=True)) == {"skipped"}
+    node = RangeNode.objects.get()
+    assert (node.state, node.lo, node.hi, node.width_skipped) == ("skipped", 1, 3_001, 3_000)
+    assert verify(run).is_complete
+    assert not Job.objects.filter(type="ranges.lane").exists()
 
 
 def test_an_empty_table_completes_with_nothing_done() -> None:
