@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 import redis
 from autobahn.asyncio.websocket import WebSocketClientFactory, WebSocketClientProtocol
 
+from jobs.live.stream import entries_of
 from jobs.publishing import LEFT_OUT, STREAM
 
 CHROMIUM = shutil.which("chromium")
@@ -33,7 +34,7 @@ def note(op: str, events: list[float], left_out: dict[str, int], size: int = 0) 
     sys.stdout.flush()
 
 
-class Console(WebSocketClientProtocol):  # type: ignore[misc]  # it has no types
+class Console(WebSocketClientProtocol):
     def onOpen(self) -> None:  # noqa: N802 - its name
         self.say(op="sub", topics=["overview"])
 
@@ -45,13 +46,13 @@ class Console(WebSocketClientProtocol):  # type: ignore[misc]  # it has no types
             self.say(op="ack", seq=message["seq"])
 
     def say(self, **message: Any) -> None:
-        self.sendMessage(json.dumps(message).encode())
+        self.sendMessage(json.dumps(message).encode())  # type: ignore[no-untyped-call]  # it has none
 
 
 def socket(port: int, key: str) -> None:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    factory = WebSocketClientFactory(
+    factory = WebSocketClientFactory(  # type: ignore[no-untyped-call]  # it has none
         f"ws://localhost:{port}/ws/console/",
         headers={"Authorization": f"Token {key}"},
         loop=loop,
@@ -92,17 +93,13 @@ def bare(url: str) -> None:
         last: Any = "$"
         while True:
             answer: Any = client.xread({STREAM: last}, count=1_000, block=1_000)
-            for page in answer.values() if isinstance(answer, dict) else [p for _, p in answer]:
-                entries = page[0] if page and isinstance(page[0], list) else page
+            entries = entries_of(answer)
+            if entries:
                 last = entries[-1][0]
                 found = [json.loads(fields[b"event"]) for _, fields in entries]
-                left_out = [each for each in found if each["name"] == LEFT_OUT]
+                counts = [each["counts"] for each in found if each["name"] == LEFT_OUT]
                 told = [each["at"] for each in found if each["name"] != LEFT_OUT]
-                note(
-                    "page",
-                    told,
-                    {str(n): sum(e["counts"].values()) for n, e in enumerate(left_out)},
-                )
+                note("page", told, {str(n): sum(each.values()) for n, each in enumerate(counts)})
 
 
 SHOW = """

@@ -38,6 +38,7 @@ BLOCK_SECONDS = 1.0
 """The longest wait for an entry; so much later than an answer is due an outage is noticed."""
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
+REST_SECONDS = 5.0
 LOOK_SECONDS = 0.25
 """How often a process looks for new stats."""
 THREADS = 4
@@ -175,8 +176,13 @@ class Hub:
             if not any(receiver.subscription.wants_stats for receiver in self.receivers):
                 self._stats = None
             elif self.feed == LIVE:
-                with suppress(*stream.AWAY):
+                try:
                     self._show(await in_thread(sample.shared, stream.client()))
+                except stream.AWAY:
+                    pass  # the reader says so
+                except Exception:  # noqa: BLE001 - numbers come again, whatever it was
+                    _log.exception("the stats of the live feed failed")
+                    await asyncio.sleep(REST_SECONDS)
             await asyncio.sleep(LOOK_SECONDS)
 
     def _show(self, text: str | None) -> None:

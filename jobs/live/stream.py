@@ -137,7 +137,7 @@ def decode(page: Sequence[Any]) -> list[Entry | Uncounted]:
 def entries_of(answer: Any) -> list[Any]:
     """The entries in the answer to XREAD of one stream, whichever protocol is spoken."""
     pages = answer.values() if isinstance(answer, dict) else [page for _, page in answer or ()]
-    found = []
+    found: list[Any] = []
     for page in pages:
         found += page[0] if page and isinstance(page[0], list) else page
     return found

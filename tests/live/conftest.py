@@ -51,8 +51,8 @@ class Server:
     def site(self, **headers: str) -> Site:
         return Site(address=self.address, host=self.host, headers=headers)
 
-    def counts(self) -> Any:
-        return self.site().get("/-/counts")[1]
+    def counts(self, query: str = "") -> Any:
+        return self.site().get(f"/-/counts{query}")[1]
 
     def resident(self) -> int:
         return int(psutil.Process(self.process.pid).memory_info().rss)
@@ -151,24 +151,46 @@ def _in_the_live_database(
         wrapper.settings_dict["NAME"] = before
 
 
+ENVIRONMENTS = {
+    "server": {
+        "COPPICE_LIVE_CONNECTIONS_PER_USER": "400",
+        "CORS_ALLOWED_ORIGINS": "https://pages.example",
+    },
+    "hasty": {
+        "COPPICE_LIVE_RECHECK_SECONDS": "0.3",
+        "COPPICE_LIVE_CONNECTIONS_PER_USER": "2",
+        "LIVE_WINDOW_PATIENCE_SECONDS": "0.5",
+        "LIVE_FOLLOWER_KEEP_ALIVE_SECONDS": "0.2",
+        "LIVE_EVENTS_MOST_SECONDS": "1.5",
+        "LIVE_EVENTS_MOST_BYTES": "50000",
+    },
+}
+
+
 @pytest.fixture(scope="session")
-def _server(
+def _servers(
     live_database: str, live_redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], Server]]:
+) -> Iterator[Callable[[str], Server]]:
     with ExitStack() as stack:
 
-        def start() -> Server:
-            folder = tmp_path_factory.mktemp("live")
-            environment = {"COPPICE_LIVE_CONNECTIONS_PER_USER": "400"}
-            return stack.enter_context(daphne(folder, REDIS_URL=live_redis_url, **environment))
+        def start(name: str) -> Server:
+            folder = tmp_path_factory.mktemp(name)
+            made = daphne(folder, REDIS_URL=live_redis_url, **ENVIRONMENTS[name])
+            return stack.enter_context(made)
 
         yield cache(start)
 
 
 @pytest.fixture
-def server(_server: Callable[[], Server]) -> Server:
+def server(_servers: Callable[[str], Server]) -> Server:
     """A daphne for the whole run."""
-    return _server()
+    return _servers("server")
+
+
+@pytest.fixture
+def hasty(_servers: Callable[[str], Server]) -> Server:
+    """A second one: without patience, suspicious, its responses short in time and size."""
+    return _servers("hasty")
 
 
 @pytest.fixture
@@ -235,7 +257,7 @@ def settled(server: Server, **expected: Any) -> Any:
     """Wait until the server's counts are these."""
     limit = time.monotonic() + 20
     while True:
-        found = server.counts()
+        found = server.counts("?alive" if "receivers_alive" in expected else "")
         if all(found[name] == value for name, value in expected.items()):
             return found
         assert time.monotonic() < limit, found

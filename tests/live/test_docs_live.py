@@ -18,7 +18,7 @@ from channels.routing import ProtocolTypeRouter
 from jsonschema import Draft202012Validator
 
 from jobs.events import PUBLIC_NAMES
-from jobs.live import batches, console, events, messages, stream, topics, window
+from jobs.live import batches, console, events, messages, output, stream, topics, window
 from tests.live.clients import Site
 from tests.live.conftest import Server
 
@@ -54,6 +54,7 @@ def test_the_examples_of_messages_follow_the_schema() -> None:
         else:
             part_of("stats" if "dlq" in found else "event").validate(found)
     assert seen == {"ready", "frame", "resync", "status", "error"}
+    part_of("polled").validate(output.POLLED.value)
 
 
 def test_the_examples_of_requests_are_understood() -> None:
@@ -73,7 +74,7 @@ def test_the_page_names_every_topic_event_and_limit() -> None:
     a_message = (
         f"At most {messages.MESSAGE_LENGTH // 1024} kB a message, "
         f"{console.MESSAGES_PER_SECOND:g} messages a second ({console.MESSAGES_AT_ONCE} at once), "
-        f"{topics.TOPICS} topics"
+        f"{topics.TOPICS} topics, {topics.FILTERED} of them with filters"
     )
     for text in (
         a_message,

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from django.test import Client
+from channels.testing import HttpCommunicator, WebsocketCommunicator
+from django.core.asgi import get_asgi_application
+from django.db import connections
+from django.test import Client, RequestFactory
 from jsonschema import Draft202012Validator
 
 from jobs import enqueue, lifecycle
+from jobs.live import gate
+from jobs.live.routing import application_with
 from jobs.publishing import STREAM
 from tests.live.clients import Closed, EventSource, Refused, Site
-from tests.live.conftest import Server, daphne, make_user, settled
+from tests.live.conftest import Server, make_user, settled
 
 SCHEMA = json.loads(Path("docs/live-schema.json").read_text())
 
@@ -38,20 +44,6 @@ def ending(events: EventSource) -> str:
             events.hear()
     except Closed:
         return events.comments[-1] if events.comments else ""
-
-
-@pytest.fixture(scope="module")
-def brief(live_redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A second server, whose responses are short in time and whose silence is too."""
-    with daphne(
-        tmp_path_factory.mktemp("brief"),
-        REDIS_URL=live_redis_url,
-        COPPICE_LIVE_RECHECK_SECONDS="0.3",
-        LIVE_EVENTS_MOST_SECONDS="1.5",
-        LIVE_EVENTS_MOST_BYTES="50000",
-        LIVE_FOLLOWER_KEEP_ALIVE_SECONDS="0.2",
-    ) as made:
-        yield made
 
 
 def test_what_lifecycle_functions_do_is_told_as_it_happens(site: Site) -> None:
@@ -207,17 +199,17 @@ def test_a_flood_is_bounded_and_counted_before_it_is_told(
 
 
 def test_a_response_ends_by_itself_and_says_so(
-    brief: Server, site: Site, tell: Callable[..., None]
+    hasty: Server, site: Site, tell: Callable[..., None]
 ) -> None:
-    with brief.site(**site.headers).events() as events:
+    with hasty.site(**site.headers).events() as events:
         events.hear("ready")
         assert ending(events) == "bye"
 
 
 def test_a_response_that_has_become_large_ends_and_the_next_one_goes_on(
-    brief: Server, site: Site, tell: Callable[..., None]
+    hasty: Server, site: Site, tell: Callable[..., None]
 ) -> None:
-    here = brief.site(**site.headers)
+    here = hasty.site(**site.headers)
     with here.events("event=job.*") as events:
         last = events.hear("ready").id
     tell("job.cancelled", 400)
@@ -240,9 +232,9 @@ def test_a_response_that_has_become_large_ends_and_the_next_one_goes_on(
 
 
 def test_silence_is_broken_by_comments_that_move_the_position(
-    brief: Server, site: Site, tell: Callable[..., None]
+    hasty: Server, site: Site, tell: Callable[..., None]
 ) -> None:
-    with brief.site(**site.headers).events("queue=mine") as events:
+    with hasty.site(**site.headers).events("queue=mine") as events:
         first = events.hear("ready").id
         tell("job.created", queue="other")
         assert events.wait_for_comment() == "still here"
@@ -250,16 +242,27 @@ def test_silence_is_broken_by_comments_that_move_the_position(
             events.wait_for_comment()
 
 
-def test_a_session_that_ends_ends_the_stream(brief: Server, site: Site) -> None:
+def test_a_session_that_ends_ends_the_stream(hasty: Server, site: Site) -> None:
     client = Client()
     client.force_login(make_user("jobs.view_job"))
     headers = {"Cookie": f"sessionid={client.cookies['sessionid'].value}"}
-    with brief.site().events(headers=headers) as events:
+    with hasty.site().events(headers=headers) as events:
         events.hear("ready")
         client.logout()
         assert ending(events) == "bye"
-    assert refusal(lambda: brief.site().events(headers=headers)).status == 401
-    settled(brief, connections=0, receivers=0)
+    assert refusal(lambda: hasty.site().events(headers=headers)).status == 401
+    settled(hasty, connections=0, receivers=0)
+
+
+def test_other_sites_that_the_project_lets_in_get_what_a_browser_asks_for(
+    server: Server, site: Site
+) -> None:
+    for origin, allowed in (
+        ("https://pages.example", "https://pages.example"),
+        ("https://x.y", None),
+    ):
+        with site.events(headers={**site.headers, "Origin": origin}) as events:
+            assert events.wire.headers.get("access-control-allow-origin") == allowed
 
 
 # Who may not, and what may not be asked
@@ -329,16 +332,57 @@ def test_a_server_without_asgi_says_what_to_do(client: Client) -> None:
     assert client.get("/api/v1/jobs/stream").status_code == 401
 
 
-def test_without_a_feed_there_is_nothing_to_listen_to(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_while_the_database_is_away_nobody_new_gets_in(
+    monkeypatch: pytest.MonkeyPatch, key_of: Callable[..., str]
 ) -> None:
-    with daphne(tmp_path, application="tests.live.mute") as mute:
-        here = mute.site(**site.headers)
-        assert refusal(here.events).status == 503
-        with here.socket() as socket, pytest.raises(Closed) as closed:
-            socket.hear()
-        assert closed.value.code == 4501
-        found: Any = here.poll("overview")
-        assert (found["feed"], found["seq"], found["events"]) == ("off", None, [])
-        assert found["stats"]["total"] >= 0
-        part_of("polled").validate(found)
+    key = key_of("jobs.view_job")
+    request = RequestFactory(headers={"Authorization": f"Token {key}"}).get("/")
+    assert gate.admit(request, is_socket=True).token is not None
+    with monkeypatch.context() as patch:
+        connections["default"].close()
+        patch.setitem(connections["default"].settings_dict, "HOST", "/nowhere")
+        with pytest.raises(gate.Refused) as refused:
+            gate.admit(request, is_socket=True)
+        assert refused.value.status == 503
+
+
+def test_who_must_come_over_https_is_sent_there(key_of: Callable[..., str], settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    application = application_with(get_asgi_application())
+    key = key_of("jobs.view_job").encode()
+    headers = [(b"host", b"testserver"), (b"authorization", b"Token " + key)]
+
+    async def ask() -> Any:
+        path = "/api/v1/jobs/stream"
+        return await HttpCommunicator(application, "GET", path, headers=headers).get_response()
+
+    assert asyncio.run(ask())["status"] == 301
+
+
+def test_without_a_feed_there_is_nothing_to_listen_to(
+    key_of: Callable[..., str], settings: Any
+) -> None:
+    settings.COPPICE_REDIS_URL = ""
+    application = application_with(get_asgi_application())
+    key = key_of("jobs.view_job").encode()
+    headers = [(b"host", b"testserver"), (b"authorization", b"Token " + key)]
+
+    async def ask() -> tuple[Any, Any]:
+        http = HttpCommunicator(application, "GET", "/api/v1/jobs/stream", headers=headers)
+        answer = await http.get_response()
+        socket = WebsocketCommunicator(application, "/ws/console/", headers=headers)
+        await socket.connect()
+        ending = await socket.receive_output()
+        await socket.disconnect()
+        return answer, ending
+
+    answer, ending = asyncio.run(ask())
+    assert answer["status"] == 503
+    assert (ending["type"], ending["code"]) == ("websocket.close", 4501)
+    found = Client(headers={"Authorization": f"Token {key.decode()}"}).get(
+        "/api/v1/live", {"topics": "overview"}
+    )
+    told = found.json()
+    assert (told["feed"], told["seq"], told["events"]) == ("off", None, [])
+    assert told["stats"]["total"] >= 0
+    part_of("polled").validate(told)

@@ -83,7 +83,7 @@ def patient(live_redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> It
 def test_fifty_clients_that_never_read_cannot_grow_the_server(
     patient: Server, site: Site, stream: redis.Redis
 ) -> None:
-    """100 frames of 35 kB go by; a socket may hold 256 kB of them, and a stream a megabyte."""
+    """60 frames of 35 kB go by; a socket may hold 256 kB of them, and a stream a megabyte."""
     here = patient.site(**site.headers)
     with here.socket() as reader:
         reader.sub("queue:q")
@@ -104,16 +104,14 @@ def test_fifty_clients_that_never_read_cannot_grow_the_server(
         silent = opened(50, open_one)
         wait_for(lambda: patient.counts()["receivers"] == 51)
         before = patient.resident()
-        for _ in range(100):
+        for _ in range(60):
             flood(stream, 60, 500)
             reader.hear_until(lambda message: message["op"] == "frame")
         grown = patient.resident() - before
-        assert grown < 48 * 2**20, f"{grown / 2**20:.0f} MiB"
-        # In the end the sockets are closed, for all that is unread; the streams have time left.
-        wait_for(lambda: patient.counts()["receivers"] <= 11)
-        wait_for(lambda: patient.counts()["descriptors"] <= empty + 10 + 2)
-        reader.say("unsub", topics=["queue:q"])
-        assert reader.hear("ready")["topics"] == []
-        for each in silent:
-            each.cut()
+        assert grown < 40 * 2**20, f"{grown / 2**20:.0f} MiB"
+    # In the end the sockets are closed, for all that is unread; the streams have time left.
+    wait_for(lambda: patient.counts()["receivers"] <= 10)
+    wait_for(lambda: patient.counts()["descriptors"] <= empty + 10 + 2)
+    for each in silent:
+        each.cut()
     settled(patient, connections=0, receivers=0, receivers_alive=0, live_tasks=[])

@@ -19,27 +19,14 @@ from django.test import Client
 from jsonschema import Draft202012Validator
 
 from jobs import enqueue, lifecycle, tokens
+from jobs.live import connections, gate
 from jobs.live.stream import MOST_REPLAYED
 from jobs.models import ApiToken
 from jobs.publishing import STREAM
 from tests.live.clients import Closed, Refused, Site, WebSocket, wait_for
-from tests.live.conftest import Server, daphne, make_user, settled
+from tests.live.conftest import Server, make_user, settled
 
 SCHEMA = Draft202012Validator(json.loads(Path("docs/live-schema.json").read_text()))
-
-
-@pytest.fixture(scope="module")
-def hasty(live_redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A second server, whose patience is short and whose gate looks again all the time."""
-    with daphne(
-        tmp_path_factory.mktemp("hasty"),
-        REDIS_URL=live_redis_url,
-        COPPICE_LIVE_RECHECK_SECONDS="0.3",
-        COPPICE_LIVE_CONNECTIONS_PER_USER="2",
-        LIVE_WINDOW_PATIENCE_SECONDS="0.5",
-        LIVE_FOLLOWER_KEEP_ALIVE_SECONDS="0.2",
-    ) as made:
-        yield made
 
 
 def names(frames: list[Any]) -> list[str]:
@@ -355,11 +342,14 @@ def test_a_message_that_makes_no_sense_is_answered_and_ends_it(
 
 
 def test_too_many_topics_and_messages_end_it(site: Site) -> None:
-    with site.socket() as socket:
-        socket.sub(*(f"queue:{number}" for number in range(50)))
-        socket.say("sub", topics=["overview"])
-        assert socket.hear("error")["code"] == "too_many_topics"
-        assert closing(socket) == 4400
+    narrow = [f"queue:{number}" for number in range(50)]
+    filtered = [f"jobs?type=t{number}" for number in range(5)]
+    for allowed, one_more in ((narrow, "overview"), (filtered, "log?type=x")):
+        with site.socket() as socket:
+            socket.sub(*allowed)
+            socket.say("sub", topics=[one_more])
+            assert socket.hear("error")["code"] == "too_many_topics"
+            assert closing(socket) == 4400
     with site.socket() as socket:
         for _ in range(100):
             socket.say("unsub", topics=["overview"])
@@ -494,3 +484,52 @@ def test_one_user_has_a_number_of_connections(hasty: Server, site: Site) -> None
         assert refusal(mine.events) == 429
     settled(hasty, connections=0)
     mine.socket().close()
+
+
+def test_a_process_has_a_number_of_connections(settings: Any) -> None:
+    class Someone:
+        def __init__(self, user: str) -> None:
+            self.person = gate.Person(user=user, may_see=False)
+
+        def end(self, code: int) -> None: ...
+
+    settings.COPPICE_LIVE_CONNECTIONS = connections.count() + 2
+    entered = [Someone("1"), Someone("2")]
+    for one in entered:
+        connections.enter(one)
+    with pytest.raises(gate.Refused) as refused:
+        connections.enter(Someone("3"))
+    assert refused.value.status == 429
+    connections.leave(entered[0])
+    connections.enter(Someone("3"))
+    for one in list(connections._open):
+        connections.leave(one)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "is_own"),
+    [
+        ("https://a.example", "a.example", True),
+        ("http://a.example", "a.example", False),  # cookies only go over https here
+        ("HTTPS://A.example", "a.EXAMPLE", True),
+        ("https://a.example:8443", "a.example:8443", True),
+        ("https://a.example:8443", "a.example", False),
+        ("https://b.example", "a.example", False),
+        ("https://trusted.example", "a.example", True),
+        ("http://trusted.example", "a.example", False),
+        ("https://sub.below.example", "a.example", True),
+        ("https://below.example.evil", "a.example", False),
+        ("https://a.example.evil", "a.example", False),
+        ("https://user@a.example", "a.example", False),
+        ("null", "null", False),
+        ("", "", False),
+        ("file://a.example", "a.example", False),
+        ("https://[", "a.example", False),
+    ],
+)
+def test_an_origin_is_the_sites_own_or_trusted(
+    origin: str, host: str, is_own: bool, settings: Any
+) -> None:
+    settings.SESSION_COOKIE_SECURE = True
+    settings.CSRF_TRUSTED_ORIGINS = ["https://trusted.example", "https://*.below.example"]
+    assert gate.is_own(origin, host) is is_own
