@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -249,28 +250,52 @@ def test_a_gap_that_cannot_be_told_is_a_resync(
         assert frame["prev"] >= resync["seq"]
 
 
+@contextmanager
+def held_up(server: Server) -> Iterator[None]:
+    """The server does nothing meanwhile, as on a machine that sleeps."""
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
 def test_a_server_that_was_held_up_until_the_stream_was_cut_says_so(
     site: Site, server: Server, stream: redis.Redis, tell: Callable[..., None]
 ) -> None:
-    """As a machine that sleeps: the reader comes back to a stream that has moved on."""
-    import signal
-
     tell("job.created")
     with site.socket() as socket:
         socket.sub("jobs")
-        server.process.send_signal(signal.SIGSTOP)
-        try:
+        with held_up(server):
             pipeline = stream.pipeline(transaction=False)
             entry = json.dumps({"name": "job.created", "at": 1.0})
             for _ in range(4_000):
                 pipeline.xadd(STREAM, {"event": entry})
             pipeline.execute()
             stream.xtrim(STREAM, maxlen=2_500, approximate=False)
-        finally:
-            server.process.send_signal(signal.SIGCONT)
         assert socket.hear_until(lambda m: m["op"] == "resync")[-1]["why"] == "behind"
         tell("job.dlq_entry")
         socket.hear_until(lambda m: "job.dlq_entry" in names([m]))
+
+
+def test_a_server_that_is_late_goes_on_with_what_is_new_and_says_so(
+    site: Site, server: Server, stream: redis.Redis, tell: Callable[..., None]
+) -> None:
+    tell("job.created")
+    with site.socket() as socket:
+        ready = socket.sub("queue:a")
+        with held_up(server):
+            pipeline = stream.pipeline(transaction=False)
+            entry = json.dumps({"name": "job.created", "at": 1.0, "queue": "b"})
+            now = int(time.time() * 1_000)
+            for number in range(3_000):  # in two seconds, by their ids
+                pipeline.xadd(STREAM, {"event": entry}, id=f"{now + number * 2 // 3}-{number}")
+            pipeline.execute()
+        frames = socket.hear_until(lambda frame: "other" in frame["left_out"])
+        tell("job.created", queue="a")
+        frames += socket.hear_until(lambda frame: frame["events"])
+    assert [f["prev"] for f in frames] == [ready["seq"], *(f["seq"] for f in frames[:-1])]
+    assert frames[-1]["events"][0]["queue"] == "a"
 
 
 # Acknowledgement
@@ -502,8 +527,8 @@ def test_a_process_has_a_number_of_connections(settings: Any) -> None:
     assert refused.value.status == 429
     connections.leave(entered[0])
     connections.enter(Someone("3"))
-    for one in list(connections._open):
-        connections.leave(one)
+    for left in list(connections._open):
+        connections.leave(left)
 
 
 @pytest.mark.parametrize(
