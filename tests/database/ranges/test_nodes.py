@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -30,7 +27,6 @@ from tests.rivals import Rival, other_session, wait_until_blocked
 pytestmark = pytest.mark.django_db
 
 WIDTH = 10_000
-ROUNDS = max(10, int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300")) // 20)
 
 
 def make_run(width: int = WIDTH, *, strands: int = 1) -> RangeRun:
@@ -230,109 +226,6 @@ def test_a_failed_leaf_becomes_a_node_and_the_strand_goes_on_behind_it() -> None
         ("strand", "done", 60, 100),
     ]
     assert ids == [RangeNode.objects.get(lo=40).id]
-
-
-def test_random_work_thefts_failures_and_deaths_never_break_the_chain_or_the_ledger() -> None:
-    for _ in range(ROUNDS):
-        seed = random.randrange(10**9)
-        try:
-            play(random.Random(seed), steps=60)
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-
-
-def play(chance: random.Random, steps: int) -> None:
-    """Some lanes do at random what lanes do; after each step the proofs must hold."""
-    run = make_run(chance.choice([1, 7, 100, WIDTH]), strands=1)
-    lanes: list[tuple[Job, Nodes, Node | None]] = []
-    done: dict[int, int] = {}
-    for _ in range(steps):
-        index = chance.randrange(5)
-        if index >= len(lanes):
-            job = make_job("processing")
-            lanes.append((job, lane(run, job), None))
-            continue
-        job, nodes, node = lanes[index]
-        try:
-            lanes[index] = (job, nodes, act(chance, job, nodes, node, done))
-        except Fenced:
-            lanes[index] = (job, nodes, None)
-        if chance.random() < 0.1:
-            # It dies, and comes back later under another epoch; its old hands may still move.
-            Job.objects.filter(id=job.id).update(lease_epoch=job.lease_epoch + 1)
-            stale = lanes[index]
-            job.refresh_from_db()
-            lanes[index] = (job, lane(run, job), None)
-            if len(lanes) < 12:
-                lanes.append(stale)
-        verdict = verify(run)
-        assert verdict.ok, verdict.problems
-        assert verdict.rows_ok == sum(done.values())
-    assert set(done.values()) <= {1}
-
-
-def act(
-    chance: random.Random, job: Job, nodes: Nodes, node: Node | None, done: dict[int, int]
-) -> Node | None:
-    if node is None:
-        node = nodes.claim()
-        if node is None:
-            victims = [v for v in nodes.victims() if int(v.hi) - int(v.resv) > 1]
-            if not victims:
-                return None
-            victim = chance.choice(victims)
-            cut = chance.randrange(int(victim.resv) + 1, int(victim.hi))
-            made = nodes.steal(victim, cut)
-            if made is None:
-                return None
-            node = nodes.stolen(made, cut, victim.hi, victim.seconds_per_row)
-        standing = nodes.reserve(node, next_step(chance, node.cur, node.hi))
-        return None if standing.is_done else node
-    if not node.has_leaf:
-        standing = nodes.reserve(node, next_step(chance, node.cur, node.hi))
-        return None if standing.is_done else node
-    what = chance.random()
-    lo, hi = int(node.cur), int(node.resv)
-    if what < 0.6:
-        step = next_step(chance, hi, node.hi) if hi < int(node.hi) else Step(None, node.hi)
-        standing = nodes.commit(node, step, items=hi - lo, seconds=0.01, pace=0.01)
-        for key in range(lo, hi):
-            done[key] = done.get(key, 0) + 1
-        return None if standing.is_done else node
-    if what < 0.7:
-        nodes.release(node, delay=0)
-        return None
-    pieces = cut_up(chance, lo, hi)
-    _, rest = rewrite(nodes, node, pieces)
-    for piece in pieces:
-        if piece.state == NodeState.DONE:
-            for key in range(int(piece.lo), int(piece.hi)):
-                done[key] = done.get(key, 0) + 1
-    return rest
-
-
-def next_step(chance: random.Random, cur: Any, hi: Any) -> Step:
-    start = chance.randint(cur, min(hi, cur + 5))
-    if start >= hi or chance.random() < 0.05:
-        return Step(None, chance.randint(cur + 1, hi))
-    return Step(start, chance.randint(start + 1, min(hi, start + 50)))
-
-
-def cut_up(chance: random.Random, lo: int, hi: int) -> list[Segment]:
-    cuts = sorted(chance.sample(range(lo + 1, hi), min(hi - lo - 1, chance.randrange(3))))
-    bounds = [lo, *cuts, hi]
-    return [
-        Segment(
-            lo=one,
-            hi=other,
-            state=state,
-            items=0 if state == NodeState.PENDING else other - one,
-            attempts=1,
-        )
-        for one, other in pairwise(bounds)
-        for state in [chance.choice([NodeState.DONE, NodeState.ERROR, NodeState.PENDING])]
-    ]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,4 +1,9 @@
-"""Lanes are driven by hand, in any order, with any outcome; the books must balance at every step."""
+"""Lanes are driven by hand, in any order, with any outcome; the books must balance at every step.
+
+In the suite some dozens of sequences; ten thousand of two hundred steps:
+
+COPPICE_PROPERTY_EXAMPLES=100000 COPPICE_PROPERTY_STEPS=200 pytest tests/unit/ranges/test_memory_machine.py
+"""
 
 from __future__ import annotations
 
@@ -27,6 +32,7 @@ from ranges.memory_context import MemoryContext
 from ranges.states import ENDED, NodeState, RunStatus
 
 EXAMPLES = int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300"))
+STEPS = int(os.environ.get("COPPICE_PROPERTY_STEPS", "50"))
 WIDTH = 300
 
 
@@ -213,7 +219,7 @@ class Lanes(RuleBasedStateMachine):
 
 Lanes.TestCase.settings = settings(
     max_examples=max(20, EXAMPLES // 10),
-    stateful_step_count=50,
+    stateful_step_count=STEPS,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
