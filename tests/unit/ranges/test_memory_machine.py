@@ -2,7 +2,7 @@
 
 In the suite some dozens of sequences; ten thousand of two hundred steps:
 
-COPPICE_PROPERTY_EXAMPLES=100000 COPPICE_PROPERTY_STEPS=200 pytest tests/unit/ranges/test_memory_machine.py
+COPPICE_PROPERTY_EXAMPLES=50000 COPPICE_PROPERTY_STEPS=200 pytest tests/unit/ranges/test_memory_machine.py
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class Lanes(RuleBasedStateMachine):
 
 
 Lanes.TestCase.settings = settings(
-    max_examples=max(20, EXAMPLES // 10),
+    max_examples=max(20, EXAMPLES // 5),
     stateful_step_count=STEPS,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
