@@ -56,7 +56,9 @@ def test_no_page_breaks_the_policy_or_is_wider_than_a_narrow_screen(person: Pers
     for name, path in everything().items():
         boss.go(page, path)
         assert page.evaluate("window.violations") == [], name
-        assert page.evaluate("document.documentElement.scrollWidth") <= 320, name
+        for width in (1024, 320):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
     page.get_by_role("link", name="Menu").click()
     page.get_by_role("navigation", name="Console").get_by_role("link", name="Jobs").click()
     page.wait_for_url(f"**{LIST}")
