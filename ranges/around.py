@@ -10,7 +10,7 @@ from jobs.claim import Lane as JobLane
 from jobs.claim import best_due, queues_with_work
 from jobs.context import Context
 from jobs.database import Database
-from ranges import progress
+from ranges import lifecycle, progress
 from ranges.held import Node, Standing
 from ranges.loading import Loaded
 from ranges.merging import merge
@@ -77,8 +77,6 @@ class Around:
 
     def check_threshold(self) -> None:
         """Stop the run early when too much of what was tried has failed."""
-        from ranges import lifecycle
-
         run = self._loaded.run
         run.refresh_from_db(fields=["forgiven_items", "forgiven_failures"])
         done, failed = self._nodes.attempted()

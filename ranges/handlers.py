@@ -12,7 +12,12 @@ from jobs.context import Context
 from jobs.events import Event, on
 from jobs.registry import handler
 from jobs.retry import Backoff
+from ranges import lifecycle
+from ranges.lane import Lane
 from ranges.lifecycle import ATTEMPTS, LANE_TYPE, RUN_TYPE
+from ranges.loading import Halted, load_to_work
+from ranges.models import RangeRun
+from ranges.running import step
 from ranges.states import RunStatus
 
 
@@ -20,8 +25,6 @@ from ranges.states import RunStatus
 def follow_cancel(event: Event) -> None:
     if event.job_id is None or event.type not in (RUN_TYPE, LANE_TYPE):
         return
-    from ranges import lifecycle
-
     if event.type == RUN_TYPE:
         lifecycle.follow_cancel(event.job_id)
     else:
@@ -34,18 +37,11 @@ LONGEST = timedelta(days=31)
 
 @handler(RUN_TYPE, max_attempts=ATTEMPTS, timeout=LONGEST, backoff=Backoff.fixed(2), atomic=True)
 def drive(payload: dict[str, Any], context: Context) -> Any:
-    from ranges.running import step
-
     return step(payload, context)
 
 
 @handler(LANE_TYPE, max_attempts=ATTEMPTS, timeout=LONGEST, backoff=Backoff.fixed(2))
 def work_lane(payload: dict[str, Any], context: Context) -> Snooze | None:
-    from ranges import lifecycle
-    from ranges.lane import Lane
-    from ranges.loading import Halted, load_to_work
-    from ranges.models import RangeRun
-
     run = RangeRun.objects.using(conf.get().database).filter(id=UUID(str(payload["run"]))).first()
     index = int(payload["index"])
     if run is None or run.status != RunStatus.RUNNING or index >= run.concurrency:
