@@ -248,12 +248,19 @@ def retune(run: RangeRun | UUID | str, *, concurrency: int, by: str = "") -> Ran
 # What failed
 
 
-def retry_failed(run: RangeRun | UUID | str, *, by: str = "") -> int:
-    """Work at the open failures again; returns how many. A run that has ended runs again."""
+def retry_failed(
+    run: RangeRun | UUID | str, *, failures: Sequence[int] | None = None, by: str = ""
+) -> int:
+    """Work at the open failures again, or at these alone; returns how many.
+
+    A run that has ended runs again.
+    """
     with _changing(run) as changed:
         if changed.status in (RunStatus.CREATED, RunStatus.CANCELLED, RunStatus.COMPLETED):
             raise _conflict(changed, "there is nothing to be retried")
-        count = revive(changed, by=by)
+        for id in failures or ():
+            _open_failure(id, changed)
+        count = revive(changed, failures=failures, by=by)
         if changed.status in ENDED:
             _reopen(changed)
         _tell("range.retried", changed, by=by, failures=count)
@@ -269,13 +276,8 @@ def waive(failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFai
     alias = conf.get().database
     id = failure.id if isinstance(failure, RangeFailure) else failure
     with transaction.atomic(using=alias):
-        found = RangeFailure.objects.using(alias).filter(id=id).first()
-        if found is None:
-            raise NotFound("failure", str(id))
-        run = _locked(found.run_id)
-        found = RangeFailure.objects.using(alias).select_for_update().get(id=id)
-        if found.state != FailureState.OPEN:
-            raise Conflict(f"failure {id} is {found.state}")
+        run = _locked(_failure(id).run_id)
+        found = _open_failure(id, run)
         found.state, found.reason, found.resolved_by = FailureState.WAIVED, text, clean(by, 150)
         found.resolved_at = Now()
         found.save(update_fields=["state", "reason", "resolved_by", "resolved_at"])
@@ -287,13 +289,34 @@ def waive(failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFai
     return found
 
 
+def _failure(id: object) -> RangeFailure:
+    rows = RangeFailure.objects.using(conf.get().database)
+    is_number = isinstance(id, int) and not isinstance(id, bool)
+    found = rows.filter(id=id).first() if is_number else None
+    if found is None:
+        raise NotFound("failure", clean(str(id), 60))
+    return found
+
+
+def _open_failure(id: object, run: RangeRun) -> RangeFailure:
+    """One that is open. The caller holds the run's row, without which none is closed."""
+    found = _failure(id)
+    if found.run_id != run.id:
+        raise NotFound("failure", str(id))
+    if found.state != FailureState.OPEN:
+        raise Conflict(f"failure {id} is {found.state}")
+    return found
+
+
 # For the run's own job, which holds the row
 
 
-def revive(run: RangeRun, *, by: str = "") -> int:
-    """Turn the open failures back into work. The caller holds the run's row."""
+def revive(run: RangeRun, *, failures: Sequence[int] | None = None, by: str = "") -> int:
+    """Turn the open failures, or these of them, back into work. The caller holds the run's row."""
     alias = conf.get().database
     opened = RangeFailure.objects.using(alias).filter(run=run, state=FailureState.OPEN)
+    if failures is not None:
+        opened = opened.filter(id__in=failures)
     ids = sorted({id for id in opened.values_list("node_id", flat=True) if id is not None})
     nodes = nodes_of(run) if run.planned else None
     for id in ids:

@@ -7,6 +7,7 @@ whatever the collation of the user's table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from django.db import models
@@ -139,10 +140,11 @@ class RangeRun(models.Model):
         lifecycle.retune(self, concurrency=concurrency, by=by)
         return self
 
-    def retry_failed(self, *, by: str = "") -> int:
+    def retry_failed(self, *, failures: Sequence[int] | None = None, by: str = "") -> int:
+        """All that are open, or those with these ids."""
         from ranges import lifecycle
 
-        return lifecycle.retry_failed(self, by=by)
+        return lifecycle.retry_failed(self, failures=failures, by=by)
 
     def waive(self, failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFailure:
         from ranges import lifecycle

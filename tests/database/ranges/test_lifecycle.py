@@ -239,6 +239,39 @@ def test_a_waived_failure_has_a_name_attached_and_the_last_one_completes_the_run
     assert job_of(run).status == "completed"
 
 
+def test_one_failure_can_be_retried_while_the_others_stay_open() -> None:
+    run = Scripted.create().start()
+    bad = {555, 556, 700}
+
+    def fail(leaf: LeafRange, context: Any) -> None:
+        if hit := bad & set(range(leaf.lo, leaf.hi)):
+            raise ValueError(f"bad key {min(hit)}")
+
+    Scripted.at_leaf = fail
+    drive(run)
+    ids = {failure.key: failure.id for failure in RangeFailure.objects.all()}
+    assert set(ids) == {"555", "556", "700"}
+
+    bad.remove(556)
+    assert run.retry_failed(failures=[ids["556"]], by="anna") == 1
+    assert drive(run).status == RunStatus.PARTIALLY_FAILED
+    states = dict(RangeFailure.objects.values_list("key", "state"))
+    assert states == {"555": "open", "556": "retried", "700": "open"}
+    assert (verify(run).ok, verify(run).rows_failed) == (True, 2)
+
+    for wrong, refusal in ((ids["556"], Conflict), (0, NotFound), ("x", NotFound)):
+        with pytest.raises(refusal):
+            run.retry_failed(failures=[ids["555"], wrong])  # type: ignore[list-item]
+        with pytest.raises(refusal):
+            run.waive(wrong, "never mind")  # type: ignore[arg-type]
+    assert RangeFailure.objects.filter(state="open").count() == 2
+
+    bad.clear()
+    assert run.retry_failed() == 2
+    assert drive(run).status == RunStatus.COMPLETED
+    assert is_tiled()
+
+
 def test_an_item_that_process_names_as_failed_has_a_node_of_its_own() -> None:
     run = Scripted.create().start()
 
