@@ -31,6 +31,11 @@ LEAVES = [
             ("rewrite", ""),
             ("insert", "hold"),
             ("failures", ""),
+            # Finished neighbours become one.
+            ("hold_run", ""),
+            ("merge", ""),
+            ("hand_children", ""),
+            ("remove", ""),
         ],
         MOMENTS,
     )
