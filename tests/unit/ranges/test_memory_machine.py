@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -26,7 +27,7 @@ from ranges import (
     RetryPolicy,
     fixed,
     frontier,
-    memory,
+    memory_lane,
 )
 from ranges.memory_context import MemoryContext
 from ranges.states import ENDED, NodeState, RunStatus
@@ -40,7 +41,7 @@ class Lanes(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(memory, "LEAST_TO_STEAL_SECONDS", 0.0)
+        self.patch.setattr(memory_lane, "LEAST_TO_STEAL_SECONDS", 0.0)
         self.patch.setattr(frontier, "transient_seconds", lambda tries, random: 0.0)
         self.patch.setattr(frontier, "cool_down_seconds", lambda thefts: 0.0)
         self.lanes: dict[int, Any] = {}
@@ -80,13 +81,14 @@ class Lanes(RuleBasedStateMachine):
         self.bisect = bisect
         self.bad = bad
         self.run = MemoryRun(job, Job.options())
-        self.patch.setattr(self.run, "_start_thread", self.man)
+        self.patch.setattr(self.run._crew, "start", self.man)
         self.run.start()
 
-    def man(self, index: int) -> None:
-        assert index not in self.lanes
-        self.lanes[index] = self.run._lane(index)
-        self.wishes[index] = None
+    def man(self, missing: Sequence[int]) -> None:
+        for index in missing:
+            assert index not in self.lanes
+            self.lanes[index] = memory_lane.MemoryLane(self.run, index).steps()
+            self.wishes[index] = None
 
     def move(self, index: int, answer: Any) -> None:
         try:
@@ -96,7 +98,7 @@ class Lanes(RuleBasedStateMachine):
 
     def dismiss(self, index: int) -> None:
         del self.lanes[index]
-        self.run._leave(index)
+        self.run.leave(index)
 
     @precondition(lambda self: self.lanes)
     @rule(
@@ -136,7 +138,7 @@ class Lanes(RuleBasedStateMachine):
         index = data.draw(st.sampled_from(sorted(self.lanes)))
         self.lanes[index].close()
         self.dismiss(index)
-        self.run._staff(self.run._missing() if self.run.status is RunStatus.RUNNING else [])
+        self.man(self.run._missing() if self.run.status is RunStatus.RUNNING else [])
 
     @precondition(lambda self: self.run.status is RunStatus.RUNNING)
     @rule()
