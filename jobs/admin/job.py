@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
 
 from jobs import listing
+from jobs.admin.deadletters import showing as deadletters
 from jobs.admin.ledger import showing as ledger
 from jobs.admin.page import showing as page
 from jobs.console.admins import ConsoleAdmin
@@ -29,6 +30,7 @@ class JobAdmin(ConsoleAdmin):
             path("export/", view(self.export_view), name="jobs_job_export"),
             path("columns/", view(self.columns_view), name="jobs_job_columns"),
             path("bulk/", view(self.bulk_view), name="jobs_job_bulk"),
+            path("dead-letters/", view(self.dead_view), name="jobs_job_dead"),
             path("<uuid:id>/", view(self.job_view), name="jobs_job_change"),
             path("<uuid:id>/change/", view(self.old_view)),
             path("<uuid:id>/act/", view(self.act_view), name="jobs_job_act"),
@@ -60,6 +62,10 @@ class JobAdmin(ConsoleAdmin):
     def bulk_view(self, request: HttpRequest) -> HttpResponse:
         self.require_view(request)
         return ledger.bulk(self, request)
+
+    def dead_view(self, request: HttpRequest) -> HttpResponse:
+        self.require_view(request)
+        return deadletters.show(self, request)
 
     # One job
 

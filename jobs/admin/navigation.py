@@ -23,8 +23,7 @@ add(
     Entry(
         label="Dead letters",
         order=30,
-        url="admin:jobs_job_changelist",
-        query="state=dead",
+        url="admin:jobs_job_dead",
         icon="dead",
         key="d",
         badge=dead,

@@ -131,7 +131,8 @@ class TestNavigation:
         for place, label in (
             ("/admin/", "Overview"),
             ("/admin/jobs/job/?queue=x", "Jobs"),
-            ("/admin/jobs/job/?queue=x&state=dead", "Dead letters"),
+            ("/admin/jobs/job/?queue=x&state=dead", "Jobs"),
+            ("/admin/jobs/job/dead-letters/?queue=x", "Dead letters"),
             ("/admin/jobs/job/0198c0de-0000-7000-8000-000000000001/", "Jobs"),
             ("/admin/auth/user/1/change/", "Users"),
         ):

@@ -167,6 +167,8 @@ admin/jobs/job/bulk/                                    GET    403 403 403 403 4
 admin/jobs/job/bulk/                                    POST   403 403 403 403 403
 admin/jobs/job/columns/                                 GET    403 302 302 302 302
 admin/jobs/job/columns/                                 POST   403 302 302 302 302
+admin/jobs/job/dead-letters/                            GET    403 200 200 200 200
+admin/jobs/job/dead-letters/                            POST   403 403 403 403 403
 admin/jobs/job/export/                                  GET    403 200 200 200 200
 admin/jobs/job/export/                                  POST   403 200 200 200 200
 admin/jobs/queue/                                       GET    403 200 200 200 200

@@ -16,12 +16,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from jobs import bulk
 from jobs.admin.ledger import reading
 from jobs.admin.ledger.actions import Action
-from jobs.admin.ledger.asking import Ask
 from jobs.bulk import actions
 from jobs.console import confirming, sample
 from jobs.console.confirming import Field, Question
 from jobs.console.words import PRIORITIES, count
 from jobs.errors import CoppiceError, InvalidInput
+from jobs.filtering import Filters
 from jobs.models import BulkOperation
 from jobs.templatetags.console import moment
 
@@ -60,9 +60,9 @@ def act_on_selection(request: HttpRequest, action: Action, back: str) -> HttpRes
     return HttpResponseRedirect(back)
 
 
-def about_all(request: HttpRequest, action: Action, ask: Ask, back: str) -> Question:
+def about_all(request: HttpRequest, action: Action, filters: Filters, back: str) -> Question:
     """The page before a bulk operation. Raises InvalidInput and TooBroad."""
-    preview = bulk.preview(action.name, ask.whole)
+    preview = bulk.preview(action.name, filters)
     number = count(preview.count, is_least=preview.is_capped)
     dates = "died" if actions.find(action.name).family is actions.Family.DEAD else "created"
     facts: list[tuple[str, Any]] = [("Matching", preview.in_words), ("Jobs", number)]
@@ -87,13 +87,13 @@ def about_all(request: HttpRequest, action: Action, ask: Ask, back: str) -> Ques
     )
 
 
-def begin_bulk(request: HttpRequest, action: Action, ask: Ask) -> BulkOperation:
+def begin_bulk(request: HttpRequest, action: Action, filters: Filters) -> BulkOperation:
     """The bulk operation, created. Raises CoppiceError and PermissionDenied."""
-    if not request.user.has_perm(bulk.permission_of(action.name, ask.whole)):
+    if not request.user.has_perm(bulk.permission_of(action.name, filters)):
         raise PermissionDenied
     return bulk.create(
         action.name,
-        ask.whole,
+        filters,
         arguments=_arguments(request, action),
         reason=confirming.reason(request),
         by=request.user.get_username(),

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
@@ -18,6 +19,7 @@ from jobs.admin.ledger import acting, actions, asking, bars, columns, exporting,
 from jobs.admin.ledger.asking import Ask
 from jobs.admin.ledger.tabs import TABS, Tab
 from jobs.admin.reading import may_read
+from jobs.bulk import permission_of as bulk_permission
 from jobs.console import confirming
 from jobs.console.lists import SIZES
 from jobs.console.words import count
@@ -35,15 +37,15 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _post(admin, request)
     if "ids" in request.GET:
-        return _rows_only(admin, request)
+        return rows_only(admin, request)
     whole = _whole_id(request)
     if whole is not None:
         return HttpResponseRedirect(admin.address("change", whole))
-    return _page(admin, request, _ask(request))
+    return _page(admin, request, ask_of(request))
 
 
 def export(request: HttpRequest) -> HttpResponse:
-    ask = _ask(request, without=("format",))
+    ask = ask_of(request, without=("format",))
     ask.after = ask.before = ""
     made = exporting.Export(
         ask=ask,
@@ -57,19 +59,21 @@ def bulk(admin: Any, request: HttpRequest) -> HttpResponse:
     """Ask about all that match, then hand it to a worker."""
     name = request.POST.get("action") or request.GET.get("action", "")
     action = actions.find(request, name)
-    ask = _ask(request, without=("action",))
-    back = f"{admin.address('changelist')}{ask.url()}"
+    ask = ask_of(request, without=("action", "next"))
+    back = _next(request) or f"{admin.address('changelist')}{ask.url()}"
+    if not request.user.has_perm(bulk_permission(action.name, ask.whole)):
+        raise PermissionDenied
     if ask.problems:
         messages.error(request, "Nothing was changed. Mend the filter in red first.")
         return HttpResponseRedirect(back)
     try:
         if request.method == "POST":
-            question = acting.about_all(request, action, ask, back)
+            question = acting.about_all(request, action, ask.whole, back)
             if question.problem or (question.type and not confirming.typed(request, question.type)):
                 return _confirm(admin, request, question)
-            operation = acting.begin_bulk(request, action, ask)
+            operation = acting.begin_bulk(request, action, ask.whole)
         else:
-            return _confirm(admin, request, acting.about_all(request, action, ask, back))
+            return _confirm(admin, request, acting.about_all(request, action, ask.whole, back))
     except TooBroad:
         messages.error(request, "Nothing was changed. That search takes too long; narrow it first.")
         return HttpResponseRedirect(back)
@@ -83,7 +87,7 @@ def bulk(admin: Any, request: HttpRequest) -> HttpResponse:
 
 def choose_columns(admin: Any, request: HttpRequest) -> HttpResponse:
     """Remember in this browser which columns are not wanted."""
-    response = HttpResponseRedirect(_back(request, admin.address("changelist")))
+    response = HttpResponseRedirect(back_of(request, admin.address("changelist")))
     tab = TABS.get(request.POST.get("tab", ""))
     if request.method != "POST" or tab is None:
         return response
@@ -105,7 +109,7 @@ def choose_columns(admin: Any, request: HttpRequest) -> HttpResponse:
 
 def _post(admin: Any, request: HttpRequest) -> HttpResponse:
     action = actions.find(request, request.POST.get("action", ""))
-    back = _back(request, request.path)
+    back = back_of(request, request.path)
     answer = acting.act_on_selection(request, action, back)
     return answer if isinstance(answer, HttpResponse) else _confirm(admin, request, answer)
 
@@ -126,7 +130,7 @@ def _whole_id(request: HttpRequest) -> UUID | None:
         return None
 
 
-def _rows_only(admin: Any, request: HttpRequest) -> HttpResponse:
+def rows_only(admin: Any, request: HttpRequest, state: str = "") -> HttpResponse:
     """The rows of some ids as the tab shows them: what a page patches its own with."""
     ids = []
     for text in request.GET["ids"].split(",")[:MOST_ROWS]:
@@ -134,12 +138,12 @@ def _rows_only(admin: Any, request: HttpRequest) -> HttpResponse:
             ids.append(UUID(text))
         except ValueError:
             continue
-    ask = _ask(request, without=("ids",))
+    ask = ask_of(request, without=("ids",), state=state)
     context = {
         "rows": reading.rows_of(ids),
         "columns": _columns(request, ask.tab),
         "may_act": bool(actions.offered(request, ask.tab)),
-        "list_query": _list_query(ask),
+        "list_query": list_query(ask),
     }
     return cast("HttpResponse", admin.page(request, ROWS_TEMPLATE, context))
 
@@ -158,13 +162,13 @@ def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
         "tabs": bars.tabs(ask, listed.total),
         "actions": offered,
         "may_act": bool(offered),
-        "all_that_match": _all_that_match(admin, ask, offered),
+        "all_that_match": all_that_match(admin, request, ask, offered),
         "bar": bars.bar(ask, may_read=may_read(request)),
         "topics": " ".join(asking.topics(ask)),
         "is_first_page": not (ask.after or ask.before or ask.sort),
         "here": f"{request.path}{ask.url(after=ask.after, before=ask.before)}",
         "newest": ask.url(),
-        "list_query": _list_query(ask),
+        "list_query": list_query(ask),
         "sizes": [(size, ask.url(rows=str(size)), size == ask.size) for size in SIZES],
         "export": admin.address("export"),
         "columns_url": admin.address("columns"),
@@ -174,16 +178,22 @@ def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
     return cast("HttpResponse", admin.page(request, TEMPLATE, context))
 
 
-def _list_query(ask: Ask) -> str:
-    """What the links to jobs carry, so that their pages lead back to this list."""
-    query = ask.url(after=ask.after, before=ask.before).removeprefix("?")
-    return f"?{urlencode({'list': query})}" if query else ""
+def list_query(ask: Ask, within: str = "") -> str:
+    """What the links to jobs carry, so that their pages lead back to this list; `within` is the
+    list's own address below this one.
+    """
+    query = ask.url(after=ask.after, before=ask.before)
+    where = f"{within}{query}" if within else query.removeprefix("?")
+    return f"?{urlencode({'list': where})}" if where else ""
 
 
-def _ask(request: HttpRequest, without: tuple[str, ...] = ()) -> Ask:
+def ask_of(request: HttpRequest, without: tuple[str, ...] = (), state: str = "") -> Ask:
+    """What the address asks for; of this state, whatever it says, if one is given."""
     given: Mapping[str, str] = {
         name: str(value) for name, value in request.GET.items() if name not in without
     }
+    if state:
+        given = {**{name: given[name] for name in given if name != "status"}, "state": state}
     return asking.parse(given, reader=reader(request.user), now=timezone.now())
 
 
@@ -195,16 +205,27 @@ def _hidden(request: HttpRequest) -> frozenset[str]:
     return frozenset(request.COOKIES.get(HIDDEN_COOKIE, "").split("."))
 
 
-def _all_that_match(
-    admin: Any, ask: Ask, offered: list[actions.Action]
+def all_that_match(
+    admin: Any, request: HttpRequest, ask: Ask, offered: list[actions.Action], back: str = ""
 ) -> list[tuple[actions.Action, str]]:
+    """The actions on all that match that this person may take, each with the page that asks first."""
     place = admin.address("bulk")
     return [
-        (action, f"{place}{ask.url(action=action.name)}") for action in offered if not ask.problems
+        (action, f"{place}{ask.url(action=action.name, next=back or None)}")
+        for action in offered
+        if not ask.problems and request.user.has_perm(bulk_permission(action.name, ask.whole))
     ]
 
 
-def _back(request: HttpRequest, place: str) -> str:
+def _next(request: HttpRequest) -> str:
+    """The page of ours that the address says one came from; else empty."""
+    wanted = request.GET.get("next", "")
+    hosts = {request.get_host()}
+    is_ours = wanted.startswith("/") and url_has_allowed_host_and_scheme(wanted, hosts)
+    return wanted if is_ours else ""
+
+
+def back_of(request: HttpRequest, place: str) -> str:
     """The list one came from, with its filters and its place."""
     wanted = request.POST.get("next", "")
     hosts = {request.get_host()}

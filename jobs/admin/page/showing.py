@@ -176,6 +176,8 @@ def _missing(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
 def _list(admin: Any, request: HttpRequest) -> str:
     """The list one came from, with its filters and its place."""
     given = request.POST.get("list") or request.GET.get("list", "")
+    if given.startswith("dead-letters/?"):
+        return f"{admin.address('dead')}{given.removeprefix('dead-letters/')}"
     return f"{admin.address('changelist')}{f'?{given}' if given else ''}"
 
 

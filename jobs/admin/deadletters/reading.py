@@ -1,0 +1,116 @@
+"""What the page of dead letters shows above the list, read once for all who look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs import deadletters
+from jobs.console.kept import kept
+from jobs.console.words import count
+from jobs.database import DjangoDatabase
+from jobs.deadletters import Group, Hour
+from jobs.limits import limited
+
+NAME, ALL_NAME = "dead_letters", "all_dead_letters"
+FRESH_SECONDS = 2.0
+SECONDS = 3.0
+FEW, MOST = 15, 200
+"""How many groups are shown, and how many to whom wants all."""
+MOST_OF_AN_HOUR = 2_000
+
+# A range of the index `job_dead` for each hour, counted as far as the cap.
+BY_HOUR = """
+SELECT hour.start, counted.n
+FROM generate_series(
+    date_trunc('hour', now()) - interval '23 hours', date_trunc('hour', now()), interval '1 hour'
+) AS hour (start)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS n FROM (
+        SELECT FROM jobs_job j
+        WHERE j.status = 'failed'
+            AND j.failed_at >= hour.start AND j.failed_at < hour.start + interval '1 hour'
+        ORDER BY j.failed_at, j.id LIMIT %(cap)s + 1
+    ) entry
+) counted
+ORDER BY hour.start
+"""
+
+# Both ends of the same index.
+ENDS = """
+SELECT
+    (SELECT failed_at FROM jobs_job WHERE status = 'failed' ORDER BY failed_at, id LIMIT 1),
+    (SELECT failed_at FROM jobs_job WHERE status = 'failed'
+     ORDER BY failed_at DESC, id DESC LIMIT 1)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """An hour of the chart; the whole is 100 high."""
+
+    start: datetime
+    text: str
+    """The count, "2,000+" when it is a least one."""
+    x: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letters:
+    groups: list[tuple[Group, list[int]]]
+    """Each with its deaths by hour, this one last."""
+    is_cut: bool
+    """There are more groups."""
+    bars: list[Bar]
+    most: str
+    """What the highest bar stands for."""
+    this_hour: str
+    hour_before: str
+    oldest: datetime | None
+    newest: datetime | None
+
+
+def letters(*, all_groups: bool = False) -> Letters:
+    """Raises TooBroad after 3 s."""
+    if all_groups:
+        return kept(ALL_NAME, FRESH_SECONDS, lambda: _read(MOST))
+    return kept(NAME, FRESH_SECONDS, lambda: _read(FEW))
+
+
+def _read(limit: int) -> Letters:
+    database = DjangoDatabase()
+    found = deadletters.groups(database, limit=limit)
+    trends = deadletters.trends(database, [group.key for group in found.groups])
+    with limited(database, seconds=SECONDS):
+        rows = database.rows(BY_HOUR, {"cap": MOST_OF_AN_HOUR})
+        oldest, newest = database.rows(ENDS, {})[0]
+    hours = [
+        Hour(start=start, count=min(n, MOST_OF_AN_HOUR), is_capped=n > MOST_OF_AN_HOUR)
+        for start, n in rows
+    ]
+    bars = bars_of(hours)
+    return Letters(
+        groups=[
+            (group, [hour.count for hour in trends.get(group.key, [])]) for group in found.groups
+        ],
+        is_cut=found.is_cut,
+        bars=bars,
+        most=max(bars, key=lambda bar: bar.height).text if bars else "0",
+        this_hour=bars[-1].text if bars else "0",
+        hour_before=bars[-2].text if len(bars) > 1 else "0",
+        oldest=oldest,
+        newest=newest,
+    )
+
+
+def bars_of(hours: list[Hour]) -> list[Bar]:
+    """The highest is as high as the chart; what is not zero can be seen."""
+    most = max((hour.count for hour in hours), default=0)
+    found = []
+    for place, hour in enumerate(hours):
+        height = max(2.0, 100 * hour.count / most) if hour.count else 0.0
+        text = count(hour.count, is_least=hour.is_capped)
+        found.append(Bar(start=hour.start, text=text, x=place * 10, y=100 - height, height=height))
+    return found
