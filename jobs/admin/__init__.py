@@ -5,6 +5,7 @@ those with `view_payload`; the keys that a handler masks stay masked, except for
 """
 
 from jobs.admin import navigation  # noqa: F401  its entries register themselves
+from jobs.admin.audit import AuditEntryAdmin
 from jobs.admin.job import JobAdmin
 from jobs.admin.others import ScheduleAdmin
 from jobs.admin.overview import panels, parts  # noqa: F401  they register themselves too
@@ -12,4 +13,11 @@ from jobs.admin.queues import QueueAdmin
 from jobs.admin.tokens import ApiTokenAdmin
 from jobs.admin.workers import WorkerAdmin
 
-__all__ = ["ApiTokenAdmin", "JobAdmin", "QueueAdmin", "ScheduleAdmin", "WorkerAdmin"]
+__all__ = [
+    "ApiTokenAdmin",
+    "AuditEntryAdmin",
+    "JobAdmin",
+    "QueueAdmin",
+    "ScheduleAdmin",
+    "WorkerAdmin",
+]

@@ -151,6 +151,10 @@ admin/jobs/apitoken/<path:object_id>/history/           GET    302 302 302 302 2
 admin/jobs/apitoken/<path:object_id>/history/           POST   302 302 302 302 200
 admin/jobs/apitoken/add/                                GET    403 200 200 200 200
 admin/jobs/apitoken/add/                                POST   403 200 200 200 200
+admin/jobs/auditentry/                                  GET    403 403 403 200 200
+admin/jobs/auditentry/                                  POST   403 403 403 200 200
+admin/jobs/auditentry/export/                           GET    403 403 403 200 200
+admin/jobs/auditentry/export/                           POST   403 403 403 200 200
 admin/jobs/job/                                         GET    403 200 200 200 200
 admin/jobs/job/                                         POST   403 403 403 403 403
 admin/jobs/job/<uuid:id>/                               GET    403 200 200 200 200

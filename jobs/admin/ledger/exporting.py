@@ -58,7 +58,7 @@ class Export:
         kind = "text/csv; charset=utf-8" if self.format == "csv" else "application/json"
         parts = self.parts()
         # A server that speaks ASGI would gather an ordinary iterator before it sends anything.
-        content: Any = _in_threads(parts) if isinstance(request, ASGIRequest) else parts
+        content: Any = in_threads(parts) if isinstance(request, ASGIRequest) else parts
         response = StreamingHttpResponse(content, content_type=kind)
         name = f"jobs-{self.ask.tab.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}.{self.format}"
         response["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -70,14 +70,14 @@ class Export:
 
     def _csv(self) -> Iterator[str]:
         columns = [*COLUMNS, *(["error"] if self.reader.reads else [])]
-        yield _line(columns)
+        yield line(columns)
         written, why = 0, ""
         for chunk, ended in self._chunks():
             why = ended
             written += len(chunk)
-            yield "".join(_line([_cell(row[name]) for name in columns]) for row in chunk)
+            yield "".join(line([cell(row[name]) for name in columns]) for row in chunk)
         if why:
-            yield _line([f"# {written:,} rows; {why}"])
+            yield line([f"# {written:,} rows; {why}"])
 
     def _json(self) -> Iterator[str]:
         yield '{"jobs": ['
@@ -127,7 +127,7 @@ class Export:
         return found
 
 
-async def _in_threads(parts: Iterator[str]) -> AsyncIterator[str]:
+async def in_threads(parts: Iterator[str]) -> AsyncIterator[str]:
     def following() -> str | None:
         return next(parts, None)
 
@@ -135,13 +135,13 @@ async def _in_threads(parts: Iterator[str]) -> AsyncIterator[str]:
         yield part
 
 
-def _line(cells: list[str]) -> str:
+def line(cells: list[str]) -> str:
     text = io.StringIO()
     csv.writer(text).writerow(cells)
     return text.getvalue()
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(FORMULAS) else text
 
