@@ -4,7 +4,7 @@
     run = MyJob.in_memory(); run.start(); run.pause(); run.resume(); run.cancel(); run.wait()
 
 1. A lane (`memory_lane.py`) owns the strand it works on; each lane is a thread, or a task if
-   `process` is async (`memory_crews.py`). The strands always tile the range (`frontier.py`), and
+   `process` is async (`memory_crews.py`). The strands always tile the range (`tiles.py`), and
    every change to them happens under one lock.
 2. `process`, `should_process`, listeners and questions to the source run outside that lock, so a
    slow one delays its own lane only.
@@ -31,14 +31,16 @@ from jobs.events import Event, heard, tell_listeners
 from jobs.ids import new_uuid
 from ranges.bounding import bounds_of
 from ranges.declaring import RangeJob
-from ranges.frontier import BadKeys, Frontier, said
+from ranges.frontier import BadKeys, Frontier
 from ranges.memory_crews import Tasks, Threads
+from ranges.mishaps import Mishaps, said
 from ranges.options import Options
 from ranges.positions import Position, before, width
 from ranges.reports import FailedTry, Failure, Statistics
 from ranges.snapshots import Pace, statistics_of, tree_of
 from ranges.states import ENDED, RunStatus
 from ranges.strands import Node
+from ranges.tiles import Tiles
 
 FAILURE_THRESHOLD = "failure threshold"
 CORRUPT = "corrupt"
@@ -68,7 +70,9 @@ class MemoryRun:
         if check_nulls is not None:
             check_nulls()
         bounds = bounds_of(self.source, start, end)
-        self.frontier = Frontier(self.id, job, options, self.source, bounds)
+        self.tiles = Tiles(self.id, job, options, self.source, bounds)
+        self.mishaps = Mishaps(self.tiles)
+        self.frontier = Frontier(self.tiles, self.mishaps)
         self.status = RunStatus.CREATED
         self.reason = ""
         self.results: list[Any] = []
@@ -150,7 +154,7 @@ class MemoryRun:
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
             raise InvalidInput("must be a whole number from 1", field="concurrency")
         with self.lock:
-            self.frontier.concurrency = concurrency
+            self.tiles.concurrency = concurrency
             missing = self._missing() if self.status is RunStatus.RUNNING else []
             self.ring()
         self._crew.start(missing)
@@ -160,7 +164,7 @@ class MemoryRun:
         with self.lock:
             if self.status in (RunStatus.CREATED, RunStatus.CANCELLED) or self.live:
                 raise Conflict(f"the run is {self.status}, so failures cannot be retried now")
-            self.frontier.reopen_failed()
+            self.mishaps.reopen_failed()
             self.status = RunStatus.PAUSED
         self._crew.start(self._begin())
 
@@ -178,16 +182,16 @@ class MemoryRun:
 
     @property
     def failures(self) -> list[Failure]:
-        return self.frontier.failures
+        return self.mishaps.failures
 
     @property
     def history(self) -> deque[FailedTry]:
         """Failed tries, oldest first."""
-        return self.frontier.history
+        return self.mishaps.history
 
     @property
     def nodes(self) -> list[Node]:
-        return self.frontier.nodes
+        return self.tiles.nodes
 
     def statistics(self) -> Statistics:
         with self.lock:
@@ -202,17 +206,17 @@ class MemoryRun:
         if isinstance(depth, bool) or not isinstance(depth, int) or not 0 <= depth <= DEEPEST_TREE:
             raise InvalidInput(f"must be a whole number from 0 to {DEEPEST_TREE}", field="depth")
         with self.lock:
-            return tree_of(self.frontier, depth)
+            return tree_of(self.tiles, depth)
 
     def verify(self) -> bool:
         """Whether the nodes tile the range, without gap or overlap, and their sums add up."""
         with self.lock:
-            return self.frontier.tiles()
+            return self.tiles.are_whole()
 
     # Called by lanes and contexts
 
     def must_leave(self, index: int) -> bool:
-        return self.status is not RunStatus.RUNNING or index >= self.frontier.concurrency
+        return self.status is not RunStatus.RUNNING or index >= self.tiles.concurrency
 
     def advance(self, node: Node, upto: Position, failed: BadKeys | None) -> bool:
         """All of the leaf before `upto` is done. False: nothing new is."""
@@ -245,7 +249,7 @@ class MemoryRun:
             self.status = RunStatus.RUNNING
             self.reason = ""
             self._crash = None
-            self.frontier.forgive()
+            self.mishaps.forgive()
             self.pace.clear()
             self._running_since = time.monotonic()
             missing = self._missing()
@@ -274,7 +278,7 @@ class MemoryRun:
         self.tell(events)
 
     def _missing(self) -> list[int]:
-        missing = [n for n in range(self.frontier.concurrency) if n not in self.live]
+        missing = [n for n in range(self.tiles.concurrency) if n not in self.live]
         self.live.update(missing)
         return missing
 
@@ -285,7 +289,7 @@ class MemoryRun:
         with self.lock:
             self.live.discard(index)
             if not self.live and self.status is RunStatus.RUNNING:
-                if self.frontier.open:
+                if self.tiles.open:
                     # Something was opened again while the last lane was on its way out.
                     again = self._missing()
                 else:
@@ -298,13 +302,12 @@ class MemoryRun:
 
     def _end(self) -> list[Event]:
         self._stop_clock()
-        frontier = self.frontier
-        if frontier.left() or not frontier.tiles():
+        if self.tiles.left() or not self.tiles.are_whole():
             # Never seen, and never to be taken for success.
             self.status, self.reason = RunStatus.FAILED, CORRUPT
-        elif not frontier.failures:
+        elif not self.mishaps.failures:
             self.status = RunStatus.COMPLETED
-        elif frontier.items_ok:
+        elif self.tiles.items_ok:
             self.status = RunStatus.PARTIALLY_FAILED
         else:
             self.status = RunStatus.FAILED
@@ -335,14 +338,14 @@ class MemoryRun:
         self.tell(events)
 
     def check_threshold(self) -> list[Event]:
-        if self.status is RunStatus.RUNNING and self.frontier.has_crossed():
+        if self.status is RunStatus.RUNNING and self.mishaps.has_crossed():
             return self.pause_held(FAILURE_THRESHOLD)
         return []
 
     # Telling
 
     def _facts(self, name: str, **facts: Any) -> list[Event]:
-        return self.frontier.facts(name, status=str(self.status), **facts)
+        return self.tiles.facts(name, status=str(self.status), **facts)
 
     def tell(self, events: list[Event]) -> None:
         """Only here: no other process could look a run in memory up."""
@@ -368,4 +371,6 @@ class MemoryRun:
         active = self._active_seconds
         if self._running_since is not None:
             active += time.monotonic() - self._running_since
-        return statistics_of(self.frontier, self.pace, self.status, self.reason, active)
+        return statistics_of(
+            self.tiles, self.mishaps.failures, self.pace, self.status, self.reason, active
+        )

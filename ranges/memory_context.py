@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from jobs.errors import InvalidInput
-from ranges.frontier import BadKeys, said
+from ranges.frontier import BadKeys
 from ranges.leaf_range import ATOMIC_HAS_NO_PARTS, LeafRange
+from ranges.mishaps import said
 from ranges.positions import Position, before, position_of
 from ranges.sources import key_of
 from ranges.states import RunStatus

@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ranges.frontier import said
 from ranges.leaf_range import HandBack, LeafRange
 from ranges.memory_context import MemoryContext
+from ranges.mishaps import said
 from ranges.positions import Position
 from ranges.retrying import most_open_bisects
 from ranges.splitting import Victim, halve, whom_to_steal_from
@@ -56,6 +56,8 @@ class MemoryLane:
         self.index = index
         self._run = run
         self._frontier = run.frontier
+        self._mishaps = run.mishaps
+        self._tiles = run.tiles
         self._source = run.source
         self._is_plain = not run.is_async and not run.source.counts_rows
         # An event loop must not wait for a database.
@@ -85,14 +87,14 @@ class MemoryLane:
 
     def _take(self) -> Node | Victim | Wait | None:
         """What this lane does next: a node, a theft, or nothing for a while; None: leave."""
-        frontier = self._frontier
+        frontier, tiles = self._frontier, self._tiles
         with self._run.lock:
-            if self._run.must_leave(self.index) or not frontier.open:
+            if self._run.must_leave(self.index) or not tiles.open:
                 return None
             now = time.monotonic()
             node, next_at = frontier.due(now)
             if node is None:
-                if frontier.open_bisects < most_open_bisects(frontier.concurrency):
+                if tiles.open_bisects < most_open_bisects(tiles.concurrency):
                     victim = whom_to_steal_from(
                         frontier.victims(), now=now, least_seconds=self._least_to_steal()
                     )
@@ -170,29 +172,31 @@ class MemoryLane:
                 events = frontier.handed_back(node)
             else:
                 # Who hands back without getting on would do so for ever.
-                events = frontier.failed(node, error, items, seconds) + self._run.check_threshold()
+                events = (
+                    self._mishaps.failed(node, error, items, seconds) + self._run.check_threshold()
+                )
             if node.commits <= 1 or not node.is_running:
                 self._run.ring()
             now = time.monotonic()
-            if self._run.pace.is_due(now) and self._run.pace.sample(now, frontier):
+            if self._run.pace.is_due(now) and self._run.pace.sample(now, self._tiles):
                 events += self._run.sums()
         if events:
             self._run.tell(events)
 
     def _stumbled(self, node: Node, error: Exception) -> None:
         with self._run.lock:
-            goes_on, events = self._frontier.stumbled(node, error)
+            goes_on, events = self._mishaps.stumbled(node, error)
             if not goes_on and self._run.status is RunStatus.RUNNING:
                 events = self._run.pause_held(f"the walk failed: {said(error)}")
             self._run.ring()
         self._run.tell(events)
 
     def _least_to_steal(self) -> float:
-        target = self._frontier.leaf.target_seconds
+        target = self._tiles.leaf.target_seconds
         return LEAST_TO_STEAL_SECONDS if target is None else 2 * target
 
     def _cut(self, victim: Victim) -> Position | None:
-        node = self._frontier.open.get(victim.id)
+        node = self._tiles.open.get(victim.id)
         return None if node is None else halve(self._source, node.resv, node.hi)
 
     def _steal(self, victim: Victim, cut: Position | None) -> Node | None:

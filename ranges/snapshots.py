@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
-from ranges.frontier import Frontier, json_end
 from ranges.positions import Position, before, key_at, midpoint, width
-from ranges.reports import Statistics
+from ranges.reports import Failure, Statistics
 from ranges.states import CELL_PROCESSED, CELL_SKIPPED, NodeState, RunStatus
+from ranges.tiles import Tiles, json_end
 
 SAMPLES = 20
 SAMPLE_EVERY_SECONDS = 0.5
@@ -31,11 +32,11 @@ class Pace:
     def is_due(self, now: float) -> bool:
         return now >= self._sampled_at
 
-    def sample(self, now: float, frontier: Frontier) -> bool:
+    def sample(self, now: float, tiles: Tiles) -> bool:
         """Take note of the sums; whether it is time to tell them."""
         self._sampled_at = now + SAMPLE_EVERY_SECONDS
-        keys = sum(node.width_ok for node in frontier.nodes)
-        self._samples.append((now, keys, frontier.items_ok, frontier.left()))
+        keys = sum(node.width_ok for node in tiles.nodes)
+        self._samples.append((now, keys, tiles.items_ok, tiles.left()))
         if now < self._told_at:
             return False
         self._told_at = now + TELL_EVERY_SECONDS
@@ -47,11 +48,16 @@ class Pace:
 
 
 def statistics_of(
-    frontier: Frontier, pace: Pace, status: RunStatus, reason: str, active_seconds: float
+    tiles: Tiles,
+    failures: Sequence[Failure],
+    pace: Pace,
+    status: RunStatus,
+    reason: str,
+    active_seconds: float,
 ) -> Statistics:
     states = dict.fromkeys((str(state) for state in NodeState), 0)
     processed = skipped = failed = rows = rows_failed = leaves = 0
-    for node in frontier.nodes:
+    for node in tiles.nodes:
         states[str(node.state)] += 1
         processed += node.width_ok
         skipped += node.width_skipped
@@ -59,13 +65,13 @@ def statistics_of(
         rows += node.rows_ok
         rows_failed += node.rows_failed
         leaves += node.leaves
-    left = frontier.left()
+    left = tiles.left()
     now = time.monotonic()
     began, keys_then, rows_then, left_then = pace.since(is_running=status is RunStatus.RUNNING) or (
         now - active_seconds,
         0,
         0,
-        frontier.total,
+        tiles.total,
     )
     seconds = now - began
     dealt_with = left_then - left
@@ -75,11 +81,11 @@ def statistics_of(
     elif dealt_with > 0:
         eta = left * seconds / dealt_with
     return Statistics(
-        run_id=frontier.run_id,
-        job=frontier.job.name,
+        run_id=tiles.run_id,
+        job=tiles.job.name,
         status=status,
         reason=reason,
-        total=frontier.total,
+        total=tiles.total,
         processed=processed,
         skipped=skipped,
         failed=failed,
@@ -87,33 +93,33 @@ def statistics_of(
         rows=rows,
         rows_failed=rows_failed,
         leaves=leaves,
-        attempts=frontier.attempts,
-        retries=frontier.retries,
+        attempts=tiles.attempts,
+        retries=tiles.retries,
         nodes=states,
-        failures=tuple(frontier.failures),
-        leaf_seconds=frontier.durations.report(),
+        failures=tuple(failures),
+        leaf_seconds=tiles.durations.report(),
         active_seconds=active_seconds,
         keys_per_second=(processed - keys_then) / seconds if seconds > 0 else None,
         rows_per_second=(rows - rows_then) / seconds if seconds > 0 else None,
         eta_seconds=eta,
-        questions=frontier.questions,
-        prune_errors=frontier.prune_errors,
-        probe_timeouts=frontier.probe_timeouts,
+        questions=tiles.questions,
+        prune_errors=tiles.prune_errors,
+        probe_timeouts=tiles.probe_timeouts,
     )
 
 
-def tree_of(frontier: Frontier, depth: int) -> dict[str, Any]:
-    for node in frontier.open.values():
-        frontier.draw(node)
-    return _block(frontier, *frontier.bounds, "", depth)
+def tree_of(tiles: Tiles, depth: int) -> dict[str, Any]:
+    for node in tiles.open.values():
+        tiles.draw(node)
+    return _block(tiles, *tiles.bounds, "", depth)
 
 
-def _block(frontier: Frontier, lo: Position, hi: Position, path: str, depth: int) -> dict[str, Any]:
-    axis = frontier.source.axis
+def _block(tiles: Tiles, lo: Position, hi: Position, path: str, depth: int) -> dict[str, Any]:
+    axis = tiles.source.axis
     total = width(axis, lo, hi)
     left = failed = 0
     running = False
-    for node in frontier.nodes:
+    for node in tiles.nodes:
         if before(node.lo, hi) and before(lo, node.hi):
             if node.state is NodeState.ERROR:
                 failed += _overlap(axis, lo, hi, node.lo, node.hi)
@@ -123,9 +129,9 @@ def _block(frontier: Frontier, lo: Position, hi: Position, path: str, depth: int
                     node.state is NodeState.RUNNING
                     and _overlap(axis, lo, hi, node.cur, node.hi) > 0
                 )
-    if not frontier.nodes:
-        left = frontier.left() and total
-    done, skipped = _shares(frontier, lo, hi, total - left - failed)
+    if not tiles.nodes:
+        left = tiles.left() and total
+    done, skipped = _shares(tiles, lo, hi, total - left - failed)
     if left:
         state = NodeState.RUNNING if running or left < total else NodeState.PENDING
     elif failed:
@@ -145,17 +151,17 @@ def _block(frontier: Frontier, lo: Position, hi: Position, path: str, depth: int
     middle = midpoint(axis, lo, hi) if depth else None
     if middle is not None:
         block["children"] = [
-            _block(frontier, lo, middle, path + "0", depth - 1),
-            _block(frontier, middle, hi, path + "1", depth - 1),
+            _block(tiles, lo, middle, path + "0", depth - 1),
+            _block(tiles, middle, hi, path + "1", depth - 1),
         ]
     return block
 
 
-def _shares(frontier: Frontier, lo: Position, hi: Position, dealt_with: int) -> tuple[int, int]:
+def _shares(tiles: Tiles, lo: Position, hi: Position, dealt_with: int) -> tuple[int, int]:
     """How much of a block was processed, and how much skipped."""
     if dealt_with <= 0 or not before(lo, hi):
         return 0, 0
-    cells = frontier.cells[frontier.grid.first(lo) : frontier.grid.last(lo, hi) + 1]
+    cells = tiles.cells[tiles.grid.first(lo) : tiles.grid.last(lo, hi) + 1]
     worked = sum(1 for cell in cells if cell & CELL_PROCESSED)
     passed = sum(1 for cell in cells if cell & CELL_SKIPPED)
     if not worked:

@@ -28,6 +28,7 @@ from ranges import (
     fixed,
     frontier,
     memory_lane,
+    mishaps,
 )
 from ranges.memory_context import MemoryContext
 from ranges.states import ENDED, NodeState, RunStatus
@@ -42,7 +43,7 @@ class Lanes(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(memory_lane, "LEAST_TO_STEAL_SECONDS", 0.0)
-        self.patch.setattr(frontier, "transient_seconds", lambda tries, random: 0.0)
+        self.patch.setattr(mishaps, "transient_seconds", lambda tries, random: 0.0)
         self.patch.setattr(frontier, "cool_down_seconds", lambda thefts: 0.0)
         self.lanes: dict[int, Any] = {}
         self.wishes: dict[int, Any] = {}

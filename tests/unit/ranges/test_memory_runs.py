@@ -30,8 +30,8 @@ from ranges import (
     Statistics,
     exponential,
     fixed,
-    frontier,
     linear,
+    mishaps,
 )
 from ranges.states import RunStatus
 
@@ -303,7 +303,7 @@ def test_all_four_kinds_of_backoff_are_kept_to_and_the_history_too(
 def test_an_error_that_passes_is_no_attempt_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(frontier, "transient_seconds", lambda tries, random: 0.0)
+    monkeypatch.setattr(mishaps, "transient_seconds", lambda tries, random: 0.0)
     attempts: list[int] = []
 
     class Away(Nothing):
@@ -407,7 +407,7 @@ def test_the_failure_threshold_pauses_and_resuming_goes_on() -> None:
 def test_a_walk_that_cannot_be_asked_pauses_with_the_reason_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(frontier, "transient_seconds", lambda tries, random: 0.0)
+    monkeypatch.setattr(mishaps, "transient_seconds", lambda tries, random: 0.0)
 
     class Away(Nothing):
         broken = True
