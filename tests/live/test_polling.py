@@ -96,7 +96,9 @@ def test_a_poll_needs_the_permission(
     assert server.site(Authorization=f"Token {key_of()}").get(path)[0] == 403
 
 
-def test_a_poll_works_without_asgi_and_without_redis(client: Client, settings: Any) -> None:
+def test_a_poll_works_without_asgi_and_without_redis(
+    client: Client, settings: Any, live_redis_url: str
+) -> None:
     client.force_login(make_user("jobs.view_job"))
     found = client.get("/api/v1/live", {"topics": "overview"}).json()
     POLLED.validate(found)
