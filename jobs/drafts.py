@@ -171,6 +171,18 @@ def check_metadata(value: Any) -> str:
     return check_json(value, "metadata", max_bytes=conf.get().max_payload_bytes)
 
 
+def refuse_internal(*, type: Any = None, metadata: Any = None) -> None:
+    """Raises InvalidInput for what only Coppice asks for: types of its own, and its mark on jobs.
+
+    Every way in for people and programs asks this. A job of such a type could work on what its
+    maker may not touch, and one with the mark is in no list and in no number.
+    """
+    if registry.is_internal(type):
+        raise InvalidInput("is a type of Coppice's own: such jobs make themselves", field="type")
+    if isinstance(metadata, dict) and metadata.get("internal") is True:
+        raise InvalidInput('"internal": true is a mark of Coppice\'s own', field="metadata")
+
+
 def check_on_parent_failure(value: Any) -> str:
     try:
         return OnParentFailure(value)

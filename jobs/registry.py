@@ -50,6 +50,8 @@ class Handler:
     is_async: bool
     wants_context: bool
     wants_payload: bool
+    internal: bool = False
+    """A type of Coppice's own, which nobody may ask for from outside."""
 
 
 _handlers: dict[str, Handler] = {}
@@ -69,6 +71,7 @@ def handler(
     atomic: bool = False,
     isolation: str = "thread",
     mask: tuple[str, ...] = (),
+    internal: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the handler of a job type.
 
@@ -93,6 +96,7 @@ def handler(
                 atomic=atomic,
                 isolation=isolation,
                 mask=tuple(mask),
+                internal=internal,
                 is_async=inspect.iscoroutinefunction(function),
                 wants_payload=positional >= 1,
                 wants_context=positional >= 2,
@@ -128,6 +132,12 @@ def get(type: str) -> Handler:
 
 def find(type: str) -> Handler | None:
     return _handlers.get(type)
+
+
+def is_internal(type: object) -> bool:
+    """Whether it is a type of Coppice's own."""
+    found = _handlers.get(type) if isinstance(type, str) else None
+    return found is not None and found.internal
 
 
 def types() -> list[str]:

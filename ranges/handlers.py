@@ -14,9 +14,9 @@ from jobs.registry import handler
 from jobs.retry import Backoff
 from ranges import lifecycle
 from ranges.lane import Lane
-from ranges.lifecycle import ATTEMPTS, LANE_TYPE, RUN_TYPE
 from ranges.loading import Halted, load_to_work
 from ranges.models import RangeRun
+from ranges.run_jobs import ATTEMPTS, LANE_TYPE, RUN_TYPE
 from ranges.running import step
 from ranges.states import RunStatus
 
@@ -35,12 +35,19 @@ LONGEST = timedelta(days=31)
 """A time-out would strike whatever leaf is at work; leaves have a hard time-out of their own."""
 
 
-@handler(RUN_TYPE, max_attempts=ATTEMPTS, timeout=LONGEST, backoff=Backoff.fixed(2), atomic=True)
+@handler(
+    RUN_TYPE,
+    max_attempts=ATTEMPTS,
+    timeout=LONGEST,
+    backoff=Backoff.fixed(2),
+    atomic=True,
+    internal=True,
+)
 def drive(payload: dict[str, Any], context: Context) -> Any:
     return step(payload, context)
 
 
-@handler(LANE_TYPE, max_attempts=ATTEMPTS, timeout=LONGEST, backoff=Backoff.fixed(2))
+@handler(LANE_TYPE, max_attempts=ATTEMPTS, timeout=LONGEST, backoff=Backoff.fixed(2), internal=True)
 def work_lane(payload: dict[str, Any], context: Context) -> Snooze | None:
     run = RangeRun.objects.using(conf.get().database).filter(id=UUID(str(payload["run"]))).first()
     index = int(payload["index"])

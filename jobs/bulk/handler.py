@@ -23,6 +23,7 @@ LONGEST = timedelta(days=31)
     max_attempts=ATTEMPTS,
     timeout=LONGEST,
     backoff=Backoff.fixed(2),
+    internal=True,
 )
 def work(payload: dict[str, Any], context: Context) -> Snooze | None:
     return Run(str(payload["operation"]), context).work()

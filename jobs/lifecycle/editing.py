@@ -160,6 +160,8 @@ def edit_payload(job_id: object, payload: Any, *, by: str = "", reason: str = ""
         row = act.lock_one(job_id)
         if row.status != Status.FAILED:
             raise conflict(row, "only the payload of a dead letter can be edited")
+        if registry.is_internal(row.type):
+            raise conflict(row, "nobody edits the payload of a job that Coppice made for itself")
         before = act.database.rows(PAYLOAD, {"id": row.id})[0][0]
         check_json(payload, "payload", max_bytes=conf.get().max_payload_bytes)
         text = _checked(row.type, masking.restored(row.type, payload, _loaded(before)))

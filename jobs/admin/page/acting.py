@@ -19,6 +19,7 @@ from jobs import audit, conf, lifecycle, permissions
 from jobs.admin.page import buttons
 from jobs.console import confirming
 from jobs.console.words import ago
+from jobs.drafts import refuse_internal
 from jobs.enqueueing import enqueue
 from jobs.errors import Conflict, CoppiceError, InvalidInput, NotFound
 from jobs.lifecycle import CancelResult
@@ -109,7 +110,11 @@ def _do(job: Job, name: str, by: str, reason: str) -> tuple[str, str | UUID]:
 
 
 def copy(job: Job) -> Job:
-    """A new job like this one, due now. Raises InvalidInput for a type that is not known here."""
+    """A new job like this one, due now.
+
+    Raises InvalidInput for a type that is not known here, or is Coppice's own.
+    """
+    refuse_internal(type=job.type)
     return enqueue(
         job.type,
         job.payload,

@@ -12,6 +12,7 @@ from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from rest_framework import serializers
 
 from jobs.database import DjangoDatabase
+from jobs.drafts import refuse_internal
 from jobs.enqueueing import JobSpec
 from jobs.errors import InvalidInput
 from jobs.payloads import check_text
@@ -247,6 +248,7 @@ def _options(data: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: value for name, value in data.items() if value is not None}
     if "type" not in options:
         raise InvalidInput("must be given", field="type")
+    refuse_internal(type=options["type"], metadata=options.get("metadata"))
     if "max_retries" in options:
         retries = options.pop("max_retries")
         if options.setdefault("max_attempts", retries) != retries:

@@ -27,6 +27,7 @@ from jobs.api.operating.schedule_shapes import (
     StartedJobSerializer,
 )
 from jobs.api.pagination import read_number
+from jobs.drafts import refuse_internal
 from jobs.errors import InvalidInput, NotFound
 from jobs.models import Schedule
 from jobs.texts import clean
@@ -90,7 +91,9 @@ class SchedulesView(ListView):
     def post(self, request: Request) -> Response:
         """Store a schedule: `recur_interval`, or `cron` with `time_zone`."""
         refuse_unknown(request)
-        made = schedules.create(**NewScheduleBody.read(request), by=self.actor)
+        asked = NewScheduleBody.read(request)
+        refuse_internal(type=asked["type"], metadata=asked.get("metadata"))
+        made = schedules.create(**asked, by=self.actor)
         place = request.build_absolute_uri(f"{request.path}/{made.id}")
         return Response(_shown(self, made), status=201, headers={"Location": place})
 
@@ -122,6 +125,7 @@ class ScheduleView(CoppiceView):
         changes = ScheduleChangesBody.read(request)
         if not changes:
             raise InvalidInput("names nothing to change", field="non_field_errors")
+        refuse_internal(type=changes.get("type"), metadata=changes.get("metadata"))
         schedule: Any = schedules.change(_find(schedule_id), by=self.actor, **changes)
         return Response(_shown(self, schedule))
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from jobs import enqueue
+from jobs.drafts import refuse_internal
 from jobs.management.arguments import (
     PAYLOAD_HELP,
     as_moment,
@@ -69,6 +70,7 @@ class Command(BaseCommand):
         if options["at"] is not None:
             fields["scheduled_at"] = as_moment(options["at"])
         with refusals():
+            refuse_internal(type=options["type"], metadata=fields.get("metadata"))
             job = enqueue(options["type"], payload, **fields)
         if options["json"]:
             print_json(
