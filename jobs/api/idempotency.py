@@ -4,6 +4,7 @@ The key and the answer are written in the transaction that does what the request
 is never the one without the other, and a twin that comes meanwhile waits at the key for that
 transaction's end: then it finds the answer, or, if it was rolled back, does the work itself.
 A request that is refused is not remembered: it may be mended and sent with the same key.
+Who may read less now than when the answer was written is not given it again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs import masking
 from jobs.database import DjangoDatabase
 from jobs.errors import Conflict, InvalidInput
 from jobs.limits import waiting_at_most
@@ -70,13 +72,14 @@ def once(request: Request, work: Callable[[], Response]) -> Response:
         with waiting_at_most(database, seconds=WAIT_SECONDS, told=_IN_WORK):
             taken = database.rows(TAKE, {**named, "digest": digest})
         if not taken:
-            return _repeated(database, named, digest)
+            return _repeated(database, named, digest, _rights(request))
         response = work()
         kept = {
             "data": json.loads(JSONRenderer().render(response.data) or b"null"),
             "headers": {
                 name: response.headers[name] for name in REPEATED_HEADERS if name in response
             },
+            "rights": _rights(request),
         }
         database.run(
             KEEP,
@@ -99,7 +102,15 @@ def digest_of(request: Request) -> str:
 _IN_WORK = "a request with this Idempotency-Key is still being worked on"
 
 
-def _repeated(database: DjangoDatabase, named: dict[str, Any], digest: str) -> Response:
+def _rights(request: Request) -> list[str]:
+    """What the user may read: an answer holds as much."""
+    reader = masking.reader(request.user)
+    return [name for name, has in (("reads", reader.reads), ("masked", reader.sees_masked)) if has]
+
+
+def _repeated(
+    database: DjangoDatabase, named: dict[str, Any], digest: str, rights: list[str]
+) -> Response:
     rows = database.rows(FIND, named)
     if not rows:  # it was too old, and deleted in this moment
         raise Conflict(_IN_WORK)
@@ -107,4 +118,6 @@ def _repeated(database: DjangoDatabase, named: dict[str, Any], digest: str) -> R
     if known != digest:
         raise Conflict("this Idempotency-Key was used for another request")
     kept = json.loads(text)
+    if not set(kept.get("rights", ())) <= set(rights):
+        raise Conflict("this request was done before; its answer holds what you may not read now")
     return Response(kept["data"], status=status, headers={**kept["headers"], REPLAYED: "true"})

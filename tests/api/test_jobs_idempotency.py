@@ -14,7 +14,7 @@ from jobs import registry, retention
 from jobs.api import idempotency
 from jobs.database import DjangoDatabase, direct_conninfo
 from jobs.models import IdempotencyKey, Job, JobLog
-from tests.api.conftest import Api
+from tests.api.conftest import Api, permissions_named
 from tests.factories import ago, make_job
 from tests.rivals import Rival, wait_until_blocked
 
@@ -115,6 +115,18 @@ class TestAgain:
         assert client.post(JOBS, BODY, format="json", **KEY).status_code == 500
         assert not Job.objects.exists()
         assert not IdempotencyKey.objects.exists()
+
+    def test_who_may_read_less_now_is_not_given_the_answer_again(self, api: Api) -> None:
+        client = api("Operator")
+        job = make_job("dead", payload={"hush": "secret-7"})
+        path = f"{JOBS}/{job.id}/retry"
+        assert "secret-7" in client.post(path, **KEY).content.decode()
+        assert client.post(path, **KEY).headers["Idempotency-Replayed"] == "true"
+        client.user.groups.clear()
+        client.user.user_permissions.set(permissions_named(["jobs.view_job", "jobs.retry_job"]))
+        again = client.post(path, **KEY)
+        assert (again.status_code, "secret-7" in again.content.decode()) == (409, False)
+        assert JobLog.objects.filter(event="retried").count() == 1
 
     def test_a_permission_that_was_lost_is_asked_for_again(self, api: Api) -> None:
         client = api("Operator")
