@@ -99,7 +99,12 @@ class EventStream(AsyncConsumer):
         except Refused as refused:
             await self._answer(refused.status, {"detail": refused.detail})
         else:
-            await self._start(request, wish)
+            if self.scope["method"] == "HEAD":
+                self._leave()
+                await self._send_head(request)
+                await self.send({"type": "http.response.body", "body": b""})
+            else:
+                await self._start(request, wish)
 
     async def _admit(self, request: HttpRequest) -> Wish:
         person = await in_thread(gate.admit, request, is_socket=False)
@@ -114,11 +119,14 @@ class EventStream(AsyncConsumer):
     async def _start(self, request: HttpRequest, wish: Wish) -> None:
         listening = self.listening
         assert listening is not None
-        headers = [*HEADERS, *_cors(request)]
-        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send_head(request)
         await hub().enter(listening.receiver)
         await listening.begin(wish)
         self.task = asyncio.create_task(self._talk(listening), name="coppice-live-events")
+
+    async def _send_head(self, request: HttpRequest) -> None:
+        headers = [*HEADERS, *_cors(request)]
+        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _talk(self, listening: Listening) -> None:
         try:

@@ -51,7 +51,7 @@ def websocket() -> URLRouter:
 
 
 def _is_stream(scope: dict[str, Any]) -> bool:
-    if scope["method"] != "GET" or not scope["path"].endswith("/stream"):
+    if scope["method"] not in ("GET", "HEAD") or not scope["path"].endswith("/stream"):
         return False
     request = request_of(scope)
     if getattr(settings, "SECURE_SSL_REDIRECT", False) and not request.is_secure():

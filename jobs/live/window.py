@@ -35,7 +35,13 @@ class Window:
         self._frames += is_frame
 
     def acknowledge(self, position: Position, now: float) -> None:
-        """The client has handled everything up to there."""
+        """The client has handled everything up to there.
+
+        A place beyond all that was sent says nothing: who names one would have everything to come
+        count as handled, and never need to read.
+        """
+        if not any(position <= each for each, _, _, _ in self._sent):
+            return
         while self._sent and self._sent[0][0] <= position:
             _, size, _, is_frame = self._sent.popleft()
             self._bytes -= size

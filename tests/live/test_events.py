@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -319,6 +321,23 @@ def test_what_makes_no_sense_is_a_400_that_names_it(query: str, field: str, site
 def test_a_bad_last_event_id_is_a_400(site: Site) -> None:
     headers = {**site.headers, "Last-Event-ID": "x"}
     assert refusal(lambda: site.events(headers=headers)).status == 400
+
+
+def test_head_is_answered_like_get_without_an_end_to_wait_for(site: Site) -> None:
+    def head(headers: dict[str, str], query: str = "") -> Any:
+        address = http.client.HTTPConnection(*site.address, timeout=20)
+        with closing(address):
+            address.request(
+                "HEAD", f"/api/jobs/stream{query}", headers={"Host": site.host, **headers}
+            )
+            answer = address.getresponse()
+            assert answer.read() == b""
+            return answer.status, (answer.getheader("content-type") or "").partition(";")[0]
+
+    for _ in range(3):
+        assert head(site.headers) == (200, "text/event-stream")
+    assert head({}) == (401, "application/json")
+    assert head(site.headers, "?colour=red") == (400, "application/json")
 
 
 def test_a_server_without_asgi_says_what_to_do(client: Client) -> None:

@@ -267,6 +267,27 @@ def test_patience_begins_with_the_oldest_frame_or_the_last_acknowledgement() -> 
     assert not tried.is_stuck(1e9)
 
 
+def test_a_client_cannot_acknowledge_what_it_was_not_sent() -> None:
+    tried = Window()
+    for number in range(1, window.FRAMES + 1):
+        tried.sent((number, 0), 10, 0.0)
+    for beyond in ((number, 1), (2**64, 0)):
+        tried.acknowledge(beyond, window.PATIENCE_SECONDS)
+    assert not tried.is_open
+    assert tried.is_stuck(window.PATIENCE_SECONDS)
+    tried.acknowledge((number, 0), window.PATIENCE_SECONDS)
+    assert tried.is_open
+
+
+def test_after_the_stream_began_anew_the_old_place_may_still_be_acknowledged() -> None:
+    tried = Window()
+    tried.sent((100, 0), 10, 0.0)
+    tried.sent((5, 0), 10, 0.0)
+    tried.acknowledge((100, 0), 1.0)
+    tried.acknowledge((5, 0), 1.0)
+    assert not tried.is_stuck(1e9)
+
+
 def test_answers_to_a_client_that_does_not_read_are_bounded_too() -> None:
     tried = Window()
     for _ in range(100):
