@@ -6,8 +6,9 @@ those with `view_payload`; the keys that a handler masks stay masked, except for
 
 from jobs.admin import navigation  # noqa: F401  its entries register themselves
 from jobs.admin.audit import AuditEntryAdmin
+from jobs.admin.bulk import BulkOperationAdmin
 from jobs.admin.job import JobAdmin
-from jobs.admin.others import ScheduleAdmin
+from jobs.admin.schedules import ScheduleAdmin
 from jobs.admin.overview import panels, parts  # noqa: F401  they register themselves too
 from jobs.admin.queues import QueueAdmin
 from jobs.admin.tokens import ApiTokenAdmin
@@ -16,6 +17,7 @@ from jobs.admin.workers import WorkerAdmin
 __all__ = [
     "ApiTokenAdmin",
     "AuditEntryAdmin",
+    "BulkOperationAdmin",
     "JobAdmin",
     "QueueAdmin",
     "ScheduleAdmin",

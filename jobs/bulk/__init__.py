@@ -14,7 +14,7 @@ What must always be true:
 
 from jobs.bulk.actions import ACTIONS, permission_of
 from jobs.bulk.mending import mend
-from jobs.bulk.operating import TYPE, abort, as_json, create, get, pause, resume
+from jobs.bulk.operating import TYPE, abort, as_json, create, get, pause, resume, speed
 from jobs.bulk.previewing import Preview, preview
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "permission_of",
     "preview",
     "resume",
+    "speed",
 ]

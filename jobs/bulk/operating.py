@@ -143,13 +143,22 @@ def abort(id: object, *, by: str = "", reason: str = "") -> BulkOperation:
     return operation
 
 
-def as_json(operation: BulkOperation) -> dict[str, Any]:
-    """All that there is to know, for the API, the command line and the console."""
+def speed(operation: BulkOperation) -> tuple[float | None, float | None]:
+    """Jobs per second so far, and the seconds that are left; each None while it is not known."""
     handled = operation.changed + operation.skipped + operation.failed
     pace = handled / operation.worked_seconds if operation.worked_seconds else None
     goal = operation.matched if operation.cap is None else min(operation.matched, operation.cap)
     left = max(0, goal - handled)
     is_known = pace and operation.status in LIVE and not operation.matched_is_capped
+    return (
+        None if pace is None else round(pace, 1),
+        round(left / pace, 1) if is_known and pace else None,
+    )
+
+
+def as_json(operation: BulkOperation) -> dict[str, Any]:
+    """All that there is to know, for the API, the command line and the console."""
+    per_second, seconds_left = speed(operation)
     blocker = blocker_of(operation) if operation.status == "pending" else None
     return {
         "id": str(operation.id),
@@ -169,8 +178,8 @@ def as_json(operation: BulkOperation) -> dict[str, Any]:
         "failed": operation.failed,
         "failures": operation.failures,
         "error": operation.error,
-        "per_second": None if pace is None else round(pace, 1),
-        "seconds_left": round(left / pace, 1) if is_known and pace else None,
+        "per_second": per_second,
+        "seconds_left": seconds_left,
         "reason": operation.reason,
         "created_by": operation.created_by,
         "job_id": None if operation.job_id is None else str(operation.job_id),

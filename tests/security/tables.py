@@ -155,6 +155,14 @@ admin/jobs/auditentry/                                  GET    403 403 403 200 2
 admin/jobs/auditentry/                                  POST   403 403 403 200 200
 admin/jobs/auditentry/export/                           GET    403 403 403 200 200
 admin/jobs/auditentry/export/                           POST   403 403 403 200 200
+admin/jobs/bulkoperation/                               GET    403 200 200 200 200
+admin/jobs/bulkoperation/                               POST   403 200 200 200 200
+admin/jobs/bulkoperation/<uuid:id>/                     GET    403 404 404 404 404
+admin/jobs/bulkoperation/<uuid:id>/                     POST   403 404 404 404 404
+admin/jobs/bulkoperation/<uuid:id>/act/                 GET    403 302 302 302 302
+admin/jobs/bulkoperation/<uuid:id>/act/                 POST   403 404 404 404 404
+admin/jobs/bulkoperation/<uuid:id>/again/               GET    403 404 404 404 404
+admin/jobs/bulkoperation/<uuid:id>/again/               POST   403 404 404 404 404
 admin/jobs/job/                                         GET    403 200 200 200 200
 admin/jobs/job/                                         POST   403 403 403 403 403
 admin/jobs/job/<uuid:id>/                               GET    403 200 200 200 200
