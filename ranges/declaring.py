@@ -110,15 +110,15 @@ class RangeJob:
         Options are those of the class (`leaf`, `concurrency`, `failure_threshold` ...), for this
         run alone; `max_range_size=n` is `leaf=Leaf(max_size=n)`.
         """
-        from ranges import lifecycle
+        from ranges import creating
 
-        return lifecycle.create(
+        return creating.create(
             cls,
             cls.options(**options),
             start=start,
             end=end,
-            params=params or {},
-            metadata=metadata or {},
+            params=params,
+            metadata=metadata,
             priority=priority,
             queue=cls.queue if queue is None else queue,
             scheduled_at=scheduled_at,
@@ -128,10 +128,10 @@ class RangeJob:
 
     @classmethod
     def start(cls, start: Any = None, end: Any = None, *, by: str = "", **options: Any) -> RangeRun:
-        """`create` and start."""
+        """`create` and start; what cannot be started is not created either."""
         from ranges import lifecycle
 
-        return lifecycle.start(cls.create(start, end, by=by, **options), by=by)
+        return lifecycle.make_and_start(lambda: cls.create(start, end, by=by, **options), by=by)
 
     @classmethod
     def plan(cls, start: Any = None, end: Any = None, **options: Any) -> Plan:
@@ -158,8 +158,8 @@ class RangeJob:
             cls.options(**options),
             start=start,
             end=end,
-            params=params or {},
-            metadata=metadata or {},
+            params=params,
+            metadata=metadata,
         )
 
     @classmethod

@@ -22,7 +22,7 @@ from jobs import conf, events
 from jobs.answers import ChildResult, Discard, Hold, JobCancelled, Snooze, WaitFor
 from jobs.context import Context
 from jobs.errors import InvalidInput
-from ranges import guard, lifecycle, planting
+from ranges import guard, planting, run_jobs, run_rows, run_steps
 from ranges.bounding import least_leaf
 from ranges.loading import Halted, Loaded, load_to_work
 from ranges.merging import merge
@@ -60,13 +60,13 @@ def step(payload: Any, context: Context) -> Any:
         if context.children:
             raise Discard(run.reason or str(run.status))
         # A retried dead letter has waited for nobody yet: that is retry_failed.
-        lifecycle.retry_held(run)
+        run_steps.retry_held(run)
     match run.status:
         case RunStatus.CREATED:
             return Hold("the run was not started")
         case RunStatus.PAUSED:
             if run.planned:
-                lifecycle.nodes_of(run).release_orphans()
+                run_rows.nodes_of(run).release_orphans()
             return Hold(f"the run is paused: {run.reason}" if run.reason else "the run is paused")
         case RunStatus.CANCELLED:
             raise JobCancelled("the run was cancelled")
@@ -77,7 +77,7 @@ def step(payload: Any, context: Context) -> Any:
             return _advance(load_to_work(run), context)
     except (Halted, InvalidInput) as error:
         run.refresh_from_db()  # the savepoint has undone what the instance says
-        lifecycle.pause_held(run, str(error))
+        run_steps.pause_held(run, str(error))
         if detail := getattr(error, "detail", ""):
             context.log.error(detail)
         return Hold(str(error))
@@ -86,20 +86,20 @@ def step(payload: Any, context: Context) -> Any:
 def _advance(loaded: Loaded, context: Context) -> Any:
     run = loaded.run
     if not run.planned:
-        count = plan(loaded)
-        lifecycle.start_clock(run)
+        count = plan(loaded, context)
+        run_rows.start_clock(run)
         if count:
-            return WaitFor(lifecycle.lanes(run, range(min(run.concurrency, count))))
-    lifecycle.start_clock(run)
-    nodes = lifecycle.nodes_of(run, loaded.source.axis)
+            return WaitFor(run_jobs.lanes(run, range(min(run.concurrency, count))))
+    run_rows.start_clock(run)
+    nodes = run_rows.nodes_of(run, loaded.source.axis)
     if _sweep_under_way(run) is None and _has_work(nodes):
         failed = _broken_lane(context, run)
         if failed is not None:
             # What it says may quote what is not for everybody.
             context.log.error(failed.error)
-            lifecycle.pause_held(run, f"no lane could work; see job {failed.job_id}")
+            run_steps.pause_held(run, f"no lane could work; see job {failed.job_id}")
             return Hold(run.reason)
-        return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
+        return WaitFor(run_jobs.lanes(run, range(run.concurrency)))
     return _finish(loaded, nodes)
 
 
@@ -108,28 +108,30 @@ def _has_work(nodes: Nodes) -> bool:
     return bool(pending or running)
 
 
-def plan(loaded: Loaded) -> int:
+def plan(loaded: Loaded, context: Context) -> int:
     """Fix the bounds, choose how finished work is passed over, plant the strands; how many."""
     run, source = loaded.run, loaded.source
-    lo, hi = lifecycle.planned_bounds(run, source)
-    lifecycle.set_bounds(run, lo, hi)
-    run.probing = _probing(loaded)
+    if isinstance(source, QuerySource):
+        source.check_nulls()  # there may be some since the run was made
+    lo, hi = run_rows.planned_bounds(run, source)
+    run_rows.set_bounds(run, lo, hi)
+    run.probing = _probing(loaded, context)
     if hasattr(source, "probing") and run.probing in ("witness", "filter"):
         source.probing = run.probing
     run.planned = True
     bounds = [name for name in ("lo", "hi", "lo_key", "hi_key") if getattr(run, name) is not None]
-    lifecycle.set_columns(run, "probing", "planned", *bounds)
+    run_rows.set_columns(run, "probing", "planned", *bounds)
     if not before(lo, hi):
         return 0
-    nodes = lifecycle.nodes_of(run, source.axis)
+    nodes = run_rows.nodes_of(run, source.axis)
     if run.probing == "witness" and _is_done(source, lo, hi):
         run.rows_estimate = 0
-        lifecycle.set_columns(run, "rows_estimate")
+        run_rows.set_columns(run, "rows_estimate")
         planting.pass_over(nodes, lo, hi)
         return 0
     options = loaded.options
     run.rows_estimate = min(source.estimate(lo, hi), 2**63 - 1)
-    lifecycle.set_columns(run, "rows_estimate")
+    run_rows.set_columns(run, "rows_estimate")
     sizer = LeafSizer(options.leaf, least=least_leaf(source, (lo, hi), options.max_depth))
     pieces = start_pieces(source, lo, hi, concurrency=run.concurrency, leaf_size=sizer.size())
     count = planting.plant(nodes, pieces)
@@ -147,13 +149,15 @@ def _is_done(source: Source, lo: Position, hi: Position) -> bool:
         return False
 
 
-def _probing(loaded: Loaded) -> str:
-    if loaded.job.asks():
-        return "blocks"
+def _probing(loaded: Loaded, context: Context) -> str:
+    """How finished work is passed over. Which index would help is said in the log of the run's job."""
     source = loaded.source
-    if not isinstance(source, QuerySource) or source.probing != "witness":
-        return "none"
-    return str(guard.judge(source).probing)
+    if not isinstance(source, QuerySource):
+        return "blocks" if loaded.job.asks() else "none"
+    verdict = guard.judge(source)
+    if verdict.warning:
+        context.log.warning(verdict.warning, ddl=list(verdict.ddl))
+    return "blocks" if loaded.job.asks() else str(verdict.probing)
 
 
 def _finish(loaded: Loaded, nodes: Nodes) -> Any:
@@ -163,7 +167,7 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
     verdict = verify(run)
     proved = verdict.as_json()
     if not verdict.ok:
-        lifecycle.finish(run, RunStatus.FAILED, reason=CORRUPT, verdict=proved)
+        run_steps.finish(run, RunStatus.FAILED, reason=CORRUPT, verdict=proved)
         return Snooze(0, quiet=True)
     sweep = _sweep(loaded, nodes)
     if not sweep.is_done:
@@ -171,22 +175,22 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
     if sweep.found:
         if run.sweeps < SWEEPS:
             run.sweeps += 1
-            lifecycle.set_columns(run, "sweeps")
-            return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
-        lifecycle.finish(run, RunStatus.PARTIALLY_FAILED, reason=RETURNING_ROWS, verdict=proved)
+            run_rows.set_columns(run, "sweeps")
+            return WaitFor(run_jobs.lanes(run, range(run.concurrency)))
+        run_steps.finish(run, RunStatus.PARTIALLY_FAILED, reason=RETURNING_ROWS, verdict=proved)
         return Snooze(0, quiet=True)
     if _has_work(nodes):  # what had failed was set to be tried again meanwhile
-        return WaitFor(lifecycle.lanes(run, range(run.concurrency)))
+        return WaitFor(run_jobs.lanes(run, range(run.concurrency)))
     opened = RangeFailure.objects.using(conf.get().database).filter(
         run=run, state=FailureState.OPEN
     )
     if not opened.exists():
-        lifecycle.finish(run, RunStatus.COMPLETED, verdict=proved)
+        run_steps.finish(run, RunStatus.COMPLETED, verdict=proved)
         return _result(run)
     status = RunStatus.PARTIALLY_FAILED if verdict.rows_ok else RunStatus.FAILED
     count = verdict.rows_failed
     reason = f"{count:,} item{'s' if count != 1 else ''} failed"
-    lifecycle.finish(run, status, reason=reason, verdict=proved)
+    run_steps.finish(run, status, reason=reason, verdict=proved)
     return Snooze(0, quiet=True)
 
 
@@ -202,7 +206,7 @@ def _sweep(loaded: Loaded, nodes: Nodes) -> Sweep:
     under_way = None if made.is_done else {SWEEP: {"at": str(made.at), "found": made.found}}
     if run.verdict != under_way:
         run.verdict = under_way
-        lifecycle.set_columns(run, "verdict")
+        run_rows.set_columns(run, "verdict")
     return made
 
 

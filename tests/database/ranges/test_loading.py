@@ -224,7 +224,7 @@ def test_lanes_that_all_fail_stop_the_run_and_say_where_to_look(
         raise RuntimeError(f"no such customer: {SECRET}")
 
     monkeypatch.setattr(Lane, "work", fail)
-    monkeypatch.setattr("ranges.lifecycle.ATTEMPTS", 2)
+    monkeypatch.setattr("ranges.run_jobs.ATTEMPTS", 2)
     run = drive(Kept.start(concurrency=2))
 
     assert run.status == RunStatus.PAUSED

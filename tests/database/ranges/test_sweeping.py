@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Q
 
 from jobs.testing import run_due_jobs
-from ranges import lifecycle, planting, running, sweeping
+from ranges import lifecycle, planting, run_rows, running, sweeping
 from ranges.declaring import RangeJob
 from ranges.leaf_range import LeafRange
 from ranges.models import RangeNode, RangeRun
@@ -224,7 +224,7 @@ def nodes_over(pieces: list[tuple[int, int]]) -> Any:
     run = RangeRun.objects.create(
         name="t.Job", axis={"type": "int"}, lo=pieces[0][0], hi=pieces[-1][1], planned=True
     )
-    nodes = lifecycle.nodes_of(run)
+    nodes = run_rows.nodes_of(run)
     planting.plant(nodes, pieces)
     done = RangeNode.objects.filter(run=run)
     for node in done:
