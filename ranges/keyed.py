@@ -208,6 +208,8 @@ def _plain(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def _filtered(over: QuerySet[Any], todo: Q) -> QuerySet[Any]:
+    if not hasattr(todo, "resolve_expression"):
+        raise InvalidInput(f"must be a Q, not {type(todo).__name__}", field="todo")
     try:
         rows = over.filter(todo)
     except (FieldError, TypeError, ValueError) as error:

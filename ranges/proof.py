@@ -113,6 +113,8 @@ class Verdict:
     @property
     def problems(self) -> tuple[str, ...]:
         """What is wrong, in sentences; empty when `is_complete`."""
+        if not self.nodes and not self.chain:
+            return ("nothing was planned yet",)
         found = []
         if not self.chain:
             where = f", for example at {self.first_break}" if self.first_break else ""

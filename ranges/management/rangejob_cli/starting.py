@@ -61,8 +61,7 @@ def _the_run(options: dict[str, Any]) -> RangeRun:
         if were_given(options):
             raise CommandError("options are given when a run is made, not when it is started")
         return lifecycle.start(run, by=BY)
-    run = job_class(name).create(**create_options(options), by=BY)
-    return lifecycle.start(run, by=BY)
+    return job_class(name).start(**create_options(options), by=BY)
 
 
 def _tell(stdout: OutputWrapper, run: RangeRun, options: dict[str, Any]) -> None:
