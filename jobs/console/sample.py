@@ -62,10 +62,10 @@ def current() -> dict[str, Any]:
     found = _Here.value
     if found is not None and _is_fresh(found):
         return found
-    found = _shared(lambda: cache.get(KEY)) or found
+    found = shared(lambda: cache.get(KEY)) or found
     if found is None or (not _is_fresh(found) and _may_read(found)):
         fresh = _read()
-        _shared(lambda: cache.set(KEY, fresh, KEPT_SECONDS))
+        shared(lambda: cache.set(KEY, fresh, KEPT_SECONDS))
         found = fresh
     _Here.value = found
     return found
@@ -74,10 +74,10 @@ def current() -> dict[str, Any]:
 def forget() -> None:
     """Read anew at the next look: after an action, and between tests."""
     _Here.value = None
-    _shared(lambda: cache.delete_many([KEY, READING]))
+    shared(lambda: cache.delete_many([KEY, READING]))
 
 
-def _shared(ask: Callable[[], Any]) -> Any:
+def shared(ask: Callable[[], Any]) -> Any:
     """What the cache answers; None while it is away, or so slow that pages would feel it."""
     started = time.monotonic()
     if started < _Here.alone_until:
@@ -101,7 +101,7 @@ def _may_read(found: dict[str, Any]) -> bool:
     """One reader at a time; the others take the last sample, unless that is old."""
     if time.monotonic() < _Here.alone_until:
         return True
-    return bool(_shared(lambda: cache.add(READING, 1, timeout=1))) or _is_old(found)
+    return bool(shared(lambda: cache.add(READING, 1, timeout=1))) or _is_old(found)
 
 
 def _is_old(found: dict[str, Any]) -> bool:

@@ -7,8 +7,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_sample_of_another_test() -> None:
-    from jobs.console import sample
+    from jobs.console import kept, sample
     from jobs.live.sample import _Own
 
     sample.forget()
+    kept.forget()
     _Own.counted_at = float("-inf")

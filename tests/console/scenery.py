@@ -15,6 +15,10 @@ from django.utils import timezone
 
 from jobs.histograms import BOUNDS, pack
 from jobs.models import Job, Rollup, Total, Worker
+from ranges.axes import IntAxis
+from ranges.cells import Cells
+from ranges.models import RangeFailure, RangeNode, RangeRun
+from ranges.states import CELL_PROCESSED, CELL_SKIPPED
 from tests.factories import make_job, make_queue, make_worker
 
 TYPES = {
@@ -54,6 +58,7 @@ def build(*, minutes: int = 1_440, step: int = 1, seed: int = 7) -> dict[str, An
         changed_by="anna",
         changed_at=now - timedelta(minutes=9),
     )
+    _runs(now, random)
     return {"workers": workers, "dead": dead}
 
 
@@ -120,21 +125,20 @@ def _bucket(seconds: float) -> int:
 
 
 def _workers(now: datetime) -> list[Worker]:
-    made = []
-    for host, pids, queues in (
+    hosts: tuple[tuple[str, tuple[int, ...], list[str]], ...] = (
         ("app-1", (411, 412), []),
         ("app-2", (388, 389), []),
         ("media-1", (1207,), ["images", "reports"]),
-    ):
-        for pid in pids:
-            made.append(
-                make_worker(
-                    name=f"{host}:{pid}", host=host, pid=pid, queues=queues, concurrency=8,
-                    version="2026.11.3", types=[name for types in TYPES.values() for name in types],
-                    started_at=now - timedelta(hours=7, minutes=pid % 60), beat_at=now,
-                )
-            )  # fmt: skip
-    return made
+    )
+    return [
+        make_worker(
+            name=f"{host}:{pid}", host=host, pid=pid, queues=queues, concurrency=8, version="2026.11.3",
+            types=[name for types in TYPES.values() for name in types],
+            started_at=now - timedelta(hours=7, minutes=pid % 60), beat_at=now,
+        )
+        for host, pids, queues in hosts
+        for pid in pids
+    ]  # fmt: skip
 
 
 def _running(workers: list[Worker], now: datetime, random: Random) -> None:
@@ -202,3 +206,64 @@ def _dead(now: datetime, random: Random) -> dict[str, Job]:
         Job.objects.bulk_create(rows)
         found[type] = rows[0]
     return found
+
+
+def _runs(now: datetime, random: Random) -> None:
+    """One that four lanes work on, with pruned stretches and failures, and one that is paused."""
+    _run(
+        now,
+        random,
+        name="shop.BackfillTotals",
+        size=48_000_000,
+        share=0.62,
+        lanes=4,
+        bad=(0.17, 0.52),
+    )
+    _run(
+        now,
+        random,
+        name="shop.ReindexCustomers",
+        size=2_400_000,
+        share=0.31,
+        lanes=2,
+        bad=(),
+        paused=True,
+    )
+
+
+def _run(
+    now: datetime, random: Random, *, name: str, size: int, share: float, lanes: int,
+    bad: tuple[float, ...], paused: bool = False,
+) -> None:  # fmt: skip
+    run = RangeRun.objects.create(
+        name=name, axis={"type": "int"}, lo=0, hi=size, concurrency=lanes, planned=True,
+        status="paused" if paused else "running", reason="after hours only" if paused else "",
+        started_at=now - timedelta(minutes=52), resumed_at=None if paused else now - timedelta(minutes=52),
+        active_seconds=3_120 if paused else 0, rows_estimate=size, queue="default",
+    )  # fmt: skip
+    cells = Cells(IntAxis(), 0, size)
+    for lane in range(lanes):
+        lo, hi = size * lane // lanes, size * (lane + 1) // lanes
+        upto = lo + int((hi - lo) * min(1.0, share * random.uniform(0.8, 1.2)))
+        marks, cur, width = cells.blank(lo, hi), lo, {CELL_PROCESSED: 0, CELL_SKIPPED: 0}
+        while cur < upto:
+            flag = CELL_SKIPPED if random.random() < 0.3 else CELL_PROCESSED
+            end = min(upto, cur + int((hi - lo) * random.uniform(0.02, 0.16)))
+            cells.mark(marks, lo, cur, end, flag)
+            width[flag] += end - cur
+            cur = end
+        RangeNode.objects.create(
+            run=run, kind="strand", state="pending" if paused else "running", lo=lo, hi=hi, cur=cur,
+            resv=cur if paused else min(hi, cur + size // 300), width_ok=width[CELL_PROCESSED],
+            width_skipped=width[CELL_SKIPPED], rows_ok=width[CELL_PROCESSED], leaves=400,
+            busy_seconds=3_000, cells=bytes(marks),
+        )  # fmt: skip
+    for place in bad:
+        key = int(size * place)
+        RangeNode.objects.create(
+            run=run, kind="bisect", state="error", lo=key, hi=key + 1, cur=key + 1, resv=key + 1,
+            width_failed=1,
+        )  # fmt: skip
+        RangeFailure.objects.create(
+            run=run, key=str(key), attempts=3, error="ValueError: negative total"
+        )

@@ -11,9 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.cache import cache
-
-from jobs.console.kept import kept
+from jobs.console.kept import kept, recall, remember
 from jobs.database import Database, DjangoDatabase
 from jobs.histograms import counts, packed, percentile
 from jobs.limits import limited
@@ -131,8 +129,8 @@ def _sums(
     database: Database, span: Span, queue: str, times: list[int], now: float
 ) -> dict[int, tuple[int, int, float | None, float | None]]:
     """By stretch: completed, failed, wait and run. What is over comes from the cache."""
-    key = f"coppice:console:sums:{span.step}:{queue}"
-    kept_sums: dict[str, Any] = cache.get(key) or {}
+    name = f"sums:{span.step}:{queue}"
+    kept_sums: dict[str, Any] = recall(name) or {}
     if not 0 <= time.time() - kept_sums.get("since", 0) < LASTS_SECONDS:
         kept_sums = {"since": time.time(), "until": 0, "sums": {}}
     begin = max(times[0], kept_sums["until"])
@@ -149,7 +147,7 @@ def _sums(
     until = int((now - LATE_SECONDS) // span.step) * span.step
     if until > begin:
         whole = {start: found for start, found in sums.items() if start < until}
-        cache.set(key, {**kept_sums, "until": until, "sums": whole}, LASTS_SECONDS)
+        remember(name, {**kept_sums, "until": until, "sums": whole}, LASTS_SECONDS)
     return sums
 
 

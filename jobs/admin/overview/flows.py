@@ -38,12 +38,11 @@ GROUP BY queue
 """
 
 ENDED = """
-SELECT queue, floor(extract(epoch FROM date_trunc('minute', now()) - minute) / 60)::int,
-    sum(jobs) FILTER (WHERE outcome = 'succeeded'),
-    sum(jobs) FILTER (WHERE outcome IN ('failed', 'timed_out', 'lost'))
+SELECT queue, floor(extract(epoch FROM date_trunc('minute', now()) - minute) / 60)::int, sum(jobs)
 FROM jobs_rollup
-WHERE minute > date_trunc('minute', now()) - %(minutes)s * interval '1 minute'
-    AND queue = ANY(%(names)s)
+WHERE minute >= date_trunc('minute', now()) - %(minutes)s * interval '1 minute'
+    AND minute < date_trunc('minute', now())
+    AND queue = ANY(%(names)s) AND outcome = 'succeeded'
 GROUP BY 1, 2
 """
 
@@ -78,7 +77,7 @@ class Flow:
     """Of the workers that serve it."""
     p95_wait: float | None
     ended: list[int] = field(default_factory=list)
-    """Completed jobs in each of the last minutes, this one last."""
+    """Completed jobs in each of the last whole minutes."""
 
     @property
     def name(self) -> str:
@@ -139,9 +138,8 @@ def _of(database: Database, found: Sequence[QueueFacts]) -> list[Flow]:
     arrived: dict[str, int] = dict(database.rows(ARRIVED, {**given, "since": str(since)}))
     dead: dict[str, int] = dict(database.rows(DEAD, given))
     ended: dict[str, list[int]] = defaultdict(lambda: [0] * MINUTES)
-    for name, ago, completed, _ in database.rows(ENDED, {**given, "minutes": MINUTES}):
-        if 0 <= ago < MINUTES:
-            ended[name][MINUTES - 1 - ago] = int(completed or 0)
+    for name, ago, completed in database.rows(ENDED, {**given, "minutes": MINUTES}):
+        ended[name][MINUTES - ago] = int(completed)
     rows = database.rows(WAITED, {**given, "minutes": WAIT_MINUTES})
     waits = {name: percentile(counts([timings])[0], SHARE) for name, timings in rows}
     workers = fleet.able(fleet.living())

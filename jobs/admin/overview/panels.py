@@ -100,7 +100,7 @@ def dead_letters(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-@panels.add(name="log", title="Log", template=f"{TEMPLATES}/log.html", column="main", order=40)
+@panels.add(name="log", title="Log", template=f"{TEMPLATES}/log.html", column="side", order=40)
 def last(request: HttpRequest) -> dict[str, Any]:
     may_see = request.user.has_perm(permissions.VIEW_PAYLOAD)
     return {"lines": log.newest(may_see=may_see), "levels": log.LEVELS, "told": log.TOLD}
@@ -147,7 +147,7 @@ def chart_context(span: Span, *, queue: str = "") -> dict[str, Any]:
         "figures": found,
         "data": None if found is None else asdict(found),
         "rows": rows,
-        "queue": queue,
+        "chart_queue": queue,
     }
 
 

@@ -133,7 +133,7 @@ function whole(u, splits) {
 }
 
 function decade(value) {
-  return duration(value).replace(".0 ", " ");
+  return value < 0.999 ? `${Math.round(value * 1000)} ms` : `${Math.round(value).toLocaleString("en")} s`;
 }
 
 // A value with gaps on both sides would not be seen as a line.

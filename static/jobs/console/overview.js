@@ -70,6 +70,7 @@ function beat({ id, beat_at: at }, current) {
 function write(name, text) {
   for (const place of root.querySelectorAll(`[data-stat="${name}"]`)) {
     if (place.textContent !== text) place.textContent = text;
+    if (name === "dead") place.toggleAttribute("data-zero", text === "0");
   }
 }
 

@@ -71,6 +71,7 @@ function copyAttributes(here, there) {
   for (const { name, value } of there.attributes) {
     if (here.getAttribute(name) !== value) here.setAttribute(name, value);
   }
+  for (const { name } of [...here.attributes]) if (!there.hasAttribute(name)) here.removeAttribute(name);
 }
 
 function replace(here, there, known) {
