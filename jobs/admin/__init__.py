@@ -8,9 +8,9 @@ from jobs.admin import navigation  # noqa: F401  its entries register themselves
 from jobs.admin.audit import AuditEntryAdmin
 from jobs.admin.bulk import BulkOperationAdmin
 from jobs.admin.job import JobAdmin
-from jobs.admin.schedules import ScheduleAdmin
 from jobs.admin.overview import panels, parts  # noqa: F401  they register themselves too
 from jobs.admin.queues import QueueAdmin
+from jobs.admin.schedules import ScheduleAdmin
 from jobs.admin.tokens import ApiTokenAdmin
 from jobs.admin.workers import WorkerAdmin
 

@@ -22,6 +22,11 @@ class Run:
     note: str
     """What a change of the clocks does to this run; empty for most."""
 
+    @property
+    def shown(self) -> str:
+        """By the clock of the rule's zone: "Mon 2026-03-30 08:00:00 CEST"."""
+        return f"{self.local:%a %Y-%m-%d %H:%M:%S %Z}"
+
 
 def preview(schedule: Schedule, count: int = 5) -> list[Run]:
     """The next runs; of a disabled schedule those it would have if enabled now.
