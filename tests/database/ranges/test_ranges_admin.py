@@ -40,10 +40,10 @@ def person(*permissions: str) -> Client:
     return client
 
 
-def act(client: Client, action: str, *runs: RangeRun) -> str:
+def act(client: Client, action: str, *runs: RangeRun, **more: str) -> str:
     answer = client.post(
         reverse("admin:ranges_rangerun_changelist"),
-        {"action": action, "_selected_action": [str(run.id) for run in runs]},
+        {"action": action, "_selected_action": [str(run.id) for run in runs], **more},
         follow=True,
     )
     assert answer.status_code == 200
@@ -77,7 +77,9 @@ def test_payloads_and_errors_are_shown_to_who_may_read_them() -> None:
 
 def test_nobody_without_the_permission_controls_a_run() -> None:
     run = Weighing.start()
-    act(person("view_job"), "pause_runs", run)
+    page = reverse("admin:ranges_rangerun_changelist")
+    form = {"action": "pause_runs", "_selected_action": [str(run.id)]}
+    assert person("view_job").post(page, form).status_code == 403
     run.refresh_from_db()
     assert run.status == RunStatus.RUNNING
 
@@ -93,7 +95,8 @@ def test_runs_are_paused_resumed_cancelled_and_retried_each_by_itself() -> None:
     run.refresh_from_db()
     assert run.status == RunStatus.PAUSED
     assert "1 run was resumed." in act(client, "resume_runs", run)
-    assert "1 run was cancelled." in act(client, "cancel_runs", run)
+    assert "for good" in act(client, "cancel_runs", run)
+    assert "1 run was cancelled." in act(client, "cancel_runs", run, confirmed="yes")
     run.refresh_from_db()
     assert run.status == RunStatus.CANCELLED
     assert "set to retry what failed" in act(client, "retry_failed", failed)
