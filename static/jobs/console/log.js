@@ -5,6 +5,7 @@ import { live } from "./live.js";
 
 const LINES = 200;
 const list = document.querySelector("[data-log]");
+const panel = list?.closest("[data-panel]");
 const waiting = [];
 let left = 0;
 let levels = {};
@@ -23,7 +24,7 @@ export function start() {
     list.scrollTop = 0;
     thaw();
   });
-  list.addEventListener("pointerleave", () => isFrozen() || thaw());
+  panel.addEventListener("pointerleave", () => isFrozen() || thaw());
   list.addEventListener("focusout", () => isFrozen() || thaw());
   list.addEventListener("scroll", () => isFrozen() || thaw());
   live?.watch(["overview"], { show });
@@ -38,7 +39,7 @@ function show(frame) {
 }
 
 function isFrozen() {
-  return list.matches(":hover") || list.contains(document.activeElement) || list.scrollTop > 4;
+  return panel.matches(":hover") || list.contains(document.activeElement) || list.scrollTop > 4;
 }
 
 function thaw() {

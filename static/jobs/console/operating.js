@@ -8,14 +8,16 @@ import { merge } from "./refresh.js";
 const EVERY = 2_000;
 const root = document.querySelector("[data-refresh]");
 let askedAt = performance.now();
+let isBehind = false; // something waits until the pointer is elsewhere
 
 const ask = throttled(async () => {
   askedAt = performance.now();
   const page = await fetchPage();
   if (!page) return;
+  isBehind = false;
   for (const here of document.querySelectorAll("[data-part]")) {
     const there = page.querySelector(`[data-part="${here.dataset.part}"]`);
-    if (there) merge(here, there);
+    if (there && !merge(here, there)) isBehind = true;
   }
 }, 1_000);
 
@@ -29,5 +31,6 @@ function show(frame) {
   }
 }
 
+document.addEventListener("pointerover", () => isBehind && ask());
 charts.start();
 live?.watch(root.dataset.refresh.split(" "), { show, reload: ask });

@@ -16,23 +16,24 @@ const root = document.querySelector("[data-overview]");
 const { deadAfter } = document.body.dataset;
 let askedAt = performance.now();
 let statsAt = now();
+let isBehind = false; // something waits until the pointer is elsewhere
 
 const ask = throttled(async () => {
   askedAt = performance.now();
   const url = new URL(root.dataset.overview, location.href);
   url.searchParams.set("parts", PARTS.join(","));
   const page = await fetchPage(url);
-  if (page) for (const there of page.querySelectorAll("[data-panel]")) put(there);
+  if (!page) return;
+  const done = [...page.querySelectorAll("[data-panel]")].map(put);
+  isBehind = !done.every(Boolean);
 }, 1_000);
 
 function put(there) {
   const here = root.querySelector(`[data-panel="${there.dataset.panel}"]`);
-  if (here) {
-    merge(here, there);
-    return;
-  }
+  if (here) return merge(here, there);
   const column = there.closest("[data-column]").dataset.column;
   root.querySelector(`[data-column="${column}"]`).append(document.importNode(there, true));
+  return true;
 }
 
 function show(frame) {
@@ -89,6 +90,7 @@ setInterval(() => {
   root.querySelector(".stat-cards")?.classList.toggle("is-old", isOld);
 }, 1_000);
 
+document.addEventListener("pointerover", () => isBehind && ask());
 charts.start();
 log.start();
 live?.watch(["overview"], { show, reload: ask });
