@@ -190,16 +190,21 @@ def _tell(database: Database, worker_id: str, written: Written) -> None:
             error=ended.error[:300],
         )
     tell_released(written.released)
-    events.emit_many(_events(written))
+    events.emit_many(events_of(written))
     queues = {ended.job.queue for ended in written.ended if ended.status == Status.PENDING}
     queues |= queues_to_wake(written.released)
     wake(database, queues)
 
 
-def _events(written: Written) -> Iterator[Event]:
+def events_of(written: Written) -> Iterator[Event]:
     for ended in written.ended:
         job = ended.job
-        facts = {"attempt": ended.number, "status": ended.status, "error": ended.error[:300]}
+        facts = {
+            "attempt": ended.number,
+            "status": ended.status,
+            "error": ended.error[:300],
+            "next_retry_at": ended.next_retry_at,
+        }
         for name in PUBLIC_NAMES.get(ended.event, ()):
             yield Event(name, job.id, job.type, job.queue, facts)
 

@@ -11,16 +11,23 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from channels.routing import ProtocolTypeRouter
 from jsonschema import Draft202012Validator
 
-from jobs.events import PUBLIC_NAMES
+from jobs import lifecycle
+from jobs.complete import Ended, Written
+from jobs.events import PUBLIC_NAMES, Event, on
 from jobs.live import batches, console, events, messages, output, stream, topics, window
+from jobs.rescue import events_of
+from tests.factories import make_job
 from tests.live.clients import Site
 from tests.live.conftest import Server
+from worker.completer import tell_ended
 
 PAGE = Path("docs/live.md").read_text()
 SCHEMA = json.loads(Path("docs/live-schema.json").read_text())
@@ -94,6 +101,68 @@ def test_the_page_names_every_topic_event_and_limit() -> None:
         4403,
     ):
         assert f"| {ending} |" in PAGE
+
+
+def facts_of(name: str) -> set[str]:
+    """The facts that the table of the page promises for an event."""
+    rows = re.findall(r"^\| (`[a-z.]+[a-z_., `]*) \| (.*) \|$", PAGE, re.MULTILINE)
+    [told] = [text for names, text in rows if f"`{name}`" in names]
+    return set(re.findall(r"`([a-z_]+)`", told))
+
+
+ATTEMPT = {"attempt", "status", "error", "next_retry_at"}
+
+
+@pytest.mark.django_db
+def test_events_carry_the_facts_that_the_page_names(
+    django_capture_on_commit_callbacks: Callable[..., Any],
+) -> None:
+    heard: list[Event] = []
+    stop = on("*", heard.append)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            job, parent = make_job(), make_job()
+            lifecycle.change(job.id, priority=1, by="anna")
+            lifecycle.run_now(make_job("scheduled").id, by="anna")
+            lifecycle.add_dependency(job.id, parent, by="anna")
+            lifecycle.cancel(job.id, by="anna", reason="old")
+            lifecycle.cancel(make_job("processing").id, by="anna")
+            dead = [make_job("dead") for _ in range(2)]
+            lifecycle.edit_payload(dead[0].id, {"a": 1}, by="anna")
+            lifecycle.retry(dead[0].id, by="anna")
+            lifecycle.purge(dead[1].id, by="anna")
+            lifecycle.pause_queue("mail", by="anna", reason="why")
+            lifecycle.resume_queue("mail", by="anna")
+    finally:
+        stop()
+    assert {event.name for event in heard} >= {
+        "job.changed", "job.run_now", "job.dependency_added", "job.cancelled", "job.retried",
+        "job.cancel_requested", "job.payload_edited", "job.purged", "queue.paused", "queue.resumed",
+    }  # fmt: skip
+    for event in heard:
+        promised = facts_of(event.name)
+        if event.name == "job.cancelled":
+            promised = {"by"}
+        assert set(event.facts) == promised, event
+
+
+def test_events_about_attempts_carry_the_facts_that_the_page_names() -> None:
+    heard: list[Event] = []
+    stop = on("job.*", heard.append)
+    job: Any = SimpleNamespace(id=str(uuid4()), type="a", queue="b")
+    try:
+        for event in ("retry_scheduled", "dead_lettered", "held", "snoozed"):
+            tell_ended([Ended(job=job, status="pending", event=event, number=1, error="x")])
+    finally:
+        stop()
+    lost = Ended(job=job, status="pending", event="lost", number=1)
+    heard += events_of(Written(ended=[lost]))
+    assert len(heard) == 8
+    for each in heard:
+        assert set(each.facts) == ATTEMPT
+    assert facts_of("job.failed") == ATTEMPT
+    [example] = [json.loads(block) for block in blocks("json") if '"job.failed", "at"' in block]
+    assert isinstance(example["facts"]["next_retry_at"], float)
 
 
 def test_the_asgi_application_of_the_page_is_one() -> None:
