@@ -253,6 +253,8 @@ admin/ranges/rangerun/<path:object_id>/history/         GET    403 200 200 200 2
 admin/ranges/rangerun/<path:object_id>/history/         POST   403 200 200 200 200
 admin/ranges/rangerun/add/                              GET    403 403 403 403 403
 admin/ranges/rangerun/add/                              POST   403 403 403 403 403
+admin/settings/                                         GET    403 200 200 200 200
+admin/settings/                                         POST   403 405 405 405 405
 """
 
 # The topics of the live feed; strangers 401.

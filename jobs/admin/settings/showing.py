@@ -1,0 +1,64 @@
+"""The page: how it looks here for everybody, how things are, and for those who answer for the
+installation what is in force and how much is stored.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from typing import Any
+
+import django
+
+from jobs import conf, doctor, health, permissions
+from jobs.admin.settings import effective, stored
+from jobs.console import navigation, pages
+from jobs.console.kept import kept
+from jobs.database import DjangoDatabase
+from jobs.errors import SettingsError, TooBroad
+
+STORED_SECONDS = 10.0
+EXAMINED_SECONDS = 10.0
+ENTRY = navigation.Entry(
+    label="Settings", section=navigation.MANAGE, order=680, icon="settings", key=","
+)
+
+
+@pages.add(ENTRY)
+class Settings(pages.Page):
+    path, name = "settings/", "settings"
+    title, template = "Settings", "admin/jobs/settings/page.html"
+    needs = permissions.VIEW
+
+    def context(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"health": health.current(), "versions": _versions()}
+        if not self.may(permissions.MANAGE_ALERTS):
+            return found
+        found |= {"answers_for_it": True, "settings": conf.get(), **_effective()}
+        try:
+            found["stored"] = kept("settings:stored", STORED_SECONDS, stored.read)
+        except TooBroad:
+            found["stored_too_slow"] = True
+        if self.request.GET.get("look") == "closer":
+            found["checks"] = kept("settings:checks", EXAMINED_SECONDS, _examine)
+        return found
+
+
+def _effective() -> dict[str, Any]:
+    try:
+        return {"groups": effective.lines()}
+    except SettingsError as error:
+        return {"settings_problem": str(error)}
+
+
+def _examine() -> list[doctor.Check]:
+    return doctor.examine(DjangoDatabase())
+
+
+def _versions() -> list[tuple[str, str]]:
+    try:
+        ours = metadata.version("django-coppice")
+    except metadata.PackageNotFoundError:
+        ours = "from a checkout"
+    python = ".".join(map(str, sys.version_info[:3]))
+    return [("Coppice", ours), ("Django", django.get_version()), ("Python", python)]
