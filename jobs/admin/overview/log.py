@@ -10,8 +10,8 @@ from jobs.live import stream
 from jobs.live.entries import Entry
 from jobs.publishing import STREAM
 
-LINES = 60
-LOOKED_AT = 300
+LINES = 40
+LOOKED_AT = 200
 """The most entries that are read to find them."""
 SILENT = ("job.log", "job.progress", "stats.updated")
 """Too many to be read, and not sent to the overview."""
