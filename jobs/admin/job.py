@@ -13,6 +13,7 @@ from django.urls import path
 from jobs import listing
 from jobs.admin.deadletters import showing as deadletters
 from jobs.admin.ledger import showing as ledger
+from jobs.admin.newjob import showing as newjob
 from jobs.admin.page import showing as page
 from jobs.console.admins import ConsoleAdmin
 from jobs.console.navigation import Entry
@@ -27,6 +28,7 @@ class JobAdmin(ConsoleAdmin):
         view = self.admin_site.admin_view
         return [
             path("", view(self.changelist_view), name="jobs_job_changelist"),
+            path("add/", view(self.new_view), name="jobs_job_add"),
             path("export/", view(self.export_view), name="jobs_job_export"),
             path("columns/", view(self.columns_view), name="jobs_job_columns"),
             path("bulk/", view(self.bulk_view), name="jobs_job_bulk"),
@@ -66,6 +68,10 @@ class JobAdmin(ConsoleAdmin):
     def dead_view(self, request: HttpRequest) -> HttpResponse:
         self.require_view(request)
         return deadletters.show(self, request)
+
+    def new_view(self, request: HttpRequest) -> HttpResponse:
+        self.require_view(request)
+        return newjob.show(self, request)
 
     # One job
 

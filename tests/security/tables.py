@@ -175,6 +175,8 @@ admin/jobs/job/<uuid:id>/change/                        GET    302 302 302 302 3
 admin/jobs/job/<uuid:id>/change/                        POST   302 302 302 302 302
 admin/jobs/job/<uuid:id>/payload/                       GET    403 403 200 200 200
 admin/jobs/job/<uuid:id>/payload/                       POST   403 403 422 422 422
+admin/jobs/job/add/                                     GET    403 403 200 200 200
+admin/jobs/job/add/                                     POST   403 403 422 422 422
 admin/jobs/job/bulk/                                    GET    403 403 403 403 403
 admin/jobs/job/bulk/                                    POST   403 403 403 403 403
 admin/jobs/job/columns/                                 GET    403 302 302 302 302
@@ -242,17 +244,15 @@ admin/ranges/rangefailure/<path:object_id>/history/     POST   403 200 200 200 2
 admin/ranges/rangefailure/add/                          GET    403 403 403 403 403
 admin/ranges/rangefailure/add/                          POST   403 403 403 403 403
 admin/ranges/rangerun/                                  GET    403 200 200 200 200
-admin/ranges/rangerun/                                  POST   403 200 200 200 200
-admin/ranges/rangerun/<path:object_id>/                 GET    302 302 302 302 302
-admin/ranges/rangerun/<path:object_id>/                 POST   302 302 302 302 302
-admin/ranges/rangerun/<path:object_id>/change/          GET    403 200 200 200 200
-admin/ranges/rangerun/<path:object_id>/change/          POST   403 403 403 403 403
-admin/ranges/rangerun/<path:object_id>/delete/          GET    403 403 403 403 403
-admin/ranges/rangerun/<path:object_id>/delete/          POST   403 403 403 403 403
-admin/ranges/rangerun/<path:object_id>/history/         GET    403 200 200 200 200
-admin/ranges/rangerun/<path:object_id>/history/         POST   403 200 200 200 200
-admin/ranges/rangerun/add/                              GET    403 403 403 403 403
-admin/ranges/rangerun/add/                              POST   403 403 403 403 403
+admin/ranges/rangerun/                                  POST   403 403 302 302 302
+admin/ranges/rangerun/<uuid:id>/                        GET    403 200 200 200 200
+admin/ranges/rangerun/<uuid:id>/                        POST   403 200 200 200 200
+admin/ranges/rangerun/<uuid:id>/act/                    GET    403 302 302 302 302
+admin/ranges/rangerun/<uuid:id>/act/                    POST   403 403 302 302 302
+admin/ranges/rangerun/<uuid:id>/change/                 GET    302 302 302 302 302
+admin/ranges/rangerun/<uuid:id>/change/                 POST   302 302 302 302 302
+admin/ranges/rangerun/<uuid:id>/picture.json            GET    403 200 200 200 200
+admin/ranges/rangerun/<uuid:id>/picture.json            POST   403 200 200 200 200
 admin/settings/                                         GET    403 200 200 200 200
 admin/settings/                                         POST   403 405 405 405 405
 """
