@@ -3,6 +3,7 @@
 import * as layout from "./layout.js";
 import { paint, written } from "./paint.js";
 
+const SETTLES = 60; // milliseconds after the last move until the server is asked
 const NEAR = 5; // pixels: less is a click, more a drag
 const SAID = { done: "done", skipped: "skipped", running: "at work", pending: "left", error: "failed" };
 
@@ -17,6 +18,7 @@ export class Drawing extends EventTarget {
   #drag = null;
   #asked = 0;
   #frame = 0;
+  #timer = 0;
   window;
 
   constructor(root) {
@@ -52,7 +54,7 @@ export class Drawing extends EventTarget {
     } catch {
       return; // the live chip says that there is no network
     }
-    if (asked !== this.#asked) return;
+    if (asked !== this.#asked || this.#drag) return; // a hand was faster
     if (!answer.ok) return this.#say(answer.status === 400 ? "These keys are not in the run." : "The drawing could not be read.");
     this.#picture = await answer.json();
     const { begin, end } = this.#picture;
@@ -61,18 +63,19 @@ export class Drawing extends EventTarget {
     if (this.#picked) this.#show(this.#block(this.#picked));
     this.#words();
     this.#paint();
+    this.#address();
     if (moved) this.dispatchEvent(new Event("window"));
   }
 
   show(window) {
     this.window = window;
+    this.#asked += 1; // what is on its way shows another window
     this.#paint();
-    clearTimeout(this.timer);
-    this.timer = setTimeout(async () => {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(async () => {
       await this.read();
-      this.#address();
       this.dispatchEvent(new Event("window"));
-    }, 60);
+    }, SETTLES);
   }
 
   do(name) {
@@ -258,6 +261,8 @@ export class Drawing extends EventTarget {
 
   #address() {
     const { from, to } = this.#picture ?? {};
+    const isOurs = /^#(from|to)=/.test(location.hash);
+    if (!this.query && !isOurs) return;
     const wanted = this.query ? `#${new URLSearchParams({ from, ...(to === null ? {} : { to }) })}` : "";
     if (wanted !== location.hash) history.replaceState(history.state, "", wanted || location.pathname + location.search);
   }
