@@ -113,6 +113,11 @@ class TestTheList:
         assert len(asked) <= 12
         assert not any("COUNT(" in each["sql"].upper() for each in asked)
 
+    def test_it_says_how_long_it_is_kept(self, settings: Any) -> None:
+        assert "Older than 365 days: deleted." in read(client_of("Supervisor"), PAGE)
+        settings.COPPICE_AUDIT_DAYS = 0
+        assert "Nothing is deleted from the audit." in read(client_of("Supervisor"), PAGE)
+
     def test_empty_says_what_will_be_here(self) -> None:
         assert "Nobody has done anything yet." in read(client_of("Supervisor"), PAGE)
 
