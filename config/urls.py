@@ -13,3 +13,6 @@ urlpatterns = [
     path("api/jobs/stream", StreamView.as_view()),
     path("admin/", admin.site.urls),
 ]
+handler400 = "jobs.api.faults.bad_request"
+handler404 = "jobs.api.faults.not_found"
+handler500 = "jobs.api.faults.server_error"
