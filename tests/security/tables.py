@@ -115,6 +115,8 @@ admin/autocomplete/                                     GET    403 403 403 403 4
 admin/autocomplete/                                     POST   405 405 405 405 405
 admin/badges/                                           GET    403 200 200 200 200
 admin/badges/                                           POST   403 405 405 405 405
+admin/figures/                                          GET    403 200 200 200 200
+admin/figures/                                          POST   403 405 405 405 405
 admin/geonames/city/                                    GET    403 403 403 403 200
 admin/geonames/city/                                    POST   403 403 403 403 200
 admin/geonames/city/<path:object_id>/                   GET    302 302 302 302 302
@@ -187,16 +189,10 @@ admin/jobs/job/export/                                  GET    403 200 200 200 2
 admin/jobs/job/export/                                  POST   403 200 200 200 200
 admin/jobs/queue/                                       GET    403 200 200 200 200
 admin/jobs/queue/                                       POST   403 200 200 200 200
-admin/jobs/queue/<path:object_id>/                      GET    302 302 302 302 302
-admin/jobs/queue/<path:object_id>/                      POST   302 302 302 302 302
-admin/jobs/queue/<path:object_id>/change/               GET    403 200 200 200 200
-admin/jobs/queue/<path:object_id>/change/               POST   403 403 403 403 403
-admin/jobs/queue/<path:object_id>/delete/               GET    403 403 403 403 403
-admin/jobs/queue/<path:object_id>/delete/               POST   403 403 403 403 403
-admin/jobs/queue/<path:object_id>/history/              GET    403 200 200 200 200
-admin/jobs/queue/<path:object_id>/history/              POST   403 200 200 200 200
-admin/jobs/queue/add/                                   GET    403 403 403 403 403
-admin/jobs/queue/add/                                   POST   403 403 403 403 403
+admin/jobs/queue/<str:name>/                            GET    403 404 404 404 404
+admin/jobs/queue/<str:name>/                            POST   403 404 404 404 404
+admin/jobs/queue/<str:name>/act/                        GET    403 302 302 302 302
+admin/jobs/queue/<str:name>/act/                        POST   403 403 302 302 302
 admin/jobs/schedule/                                    GET    403 200 200 200 200
 admin/jobs/schedule/                                    POST   403 200 200 200 200
 admin/jobs/schedule/<uuid:id>/                          GET    403 200 200 200 200
@@ -209,22 +205,18 @@ admin/jobs/schedule/add/                                GET    403 403 200 200 2
 admin/jobs/schedule/add/                                POST   403 403 200 200 200
 admin/jobs/worker/                                      GET    403 200 200 200 200
 admin/jobs/worker/                                      POST   403 200 200 200 200
-admin/jobs/worker/<path:object_id>/                     GET    302 302 302 302 302
-admin/jobs/worker/<path:object_id>/                     POST   302 302 302 302 302
-admin/jobs/worker/<path:object_id>/change/              GET    403 200 200 200 200
-admin/jobs/worker/<path:object_id>/change/              POST   403 403 403 403 403
-admin/jobs/worker/<path:object_id>/delete/              GET    403 403 403 403 403
-admin/jobs/worker/<path:object_id>/delete/              POST   403 403 403 403 403
-admin/jobs/worker/<path:object_id>/history/             GET    403 200 200 200 200
-admin/jobs/worker/<path:object_id>/history/             POST   403 200 200 200 200
-admin/jobs/worker/add/                                  GET    403 403 403 403 403
-admin/jobs/worker/add/                                  POST   403 403 403 403 403
+admin/jobs/worker/<uuid:id>/                            GET    403 200 200 200 200
+admin/jobs/worker/<uuid:id>/                            POST   403 200 200 200 200
+admin/jobs/worker/<uuid:id>/stop/                       GET    403 302 302 302 302
+admin/jobs/worker/<uuid:id>/stop/                       POST   403 403 200 200 200
 admin/jsi18n/                                           GET    200 200 200 200 200
 admin/jsi18n/                                           POST   405 405 405 405 405
 admin/login/                                            GET    302 302 302 302 302 200,200,200
 admin/login/                                            POST   200 200 200 200 200 200,200,200
 admin/logout/                                           GET    405 405 405 405 405 302,302,302
 admin/logout/                                           POST   200 200 200 200 200 302,302,302
+admin/overview/                                         GET    403 200 200 200 200
+admin/overview/                                         POST   403 405 405 405 405
 admin/password_change/                                  GET    200 200 200 200 200
 admin/password_change/                                  POST   200 200 200 200 200
 admin/password_change/done/                             GET    200 200 200 200 200
