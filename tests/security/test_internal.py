@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 from rest_framework.test import APIClient
 
 from jobs import lifecycle
@@ -15,7 +17,7 @@ from jobs.bulk.operating import TYPE
 from jobs.errors import Conflict, InvalidInput
 from jobs.matching import INTERNAL
 from jobs.models import Job, Schedule
-from ranges.lifecycle import LANE_TYPE, RUN_TYPE
+from ranges.run_jobs import LANE_TYPE, RUN_TYPE
 from tests.factories import make_job, make_schedule
 from tests.security.people import person
 
@@ -74,3 +76,31 @@ def test_nobody_tells_one_to_work_on_something_else(type: str) -> None:
         lifecycle.edit_payload(job.id, {"operation": "2"})
     job.refresh_from_db()
     assert job.payload == {"operation": "1"}
+
+
+def test_nobody_makes_or_marks_one_in_the_console() -> None:
+    client = Client()
+    client.force_login(person(superuser=True))
+
+    def send(type: str, metadata: str) -> int:
+        page = client.get("/admin/jobs/job/add/?type=send_email").content.decode()
+        token = page.partition('name="token" value="')[2].partition('"')[0]
+        form = {"type": type, "mode": "json", "payload": json.dumps(EMAIL), "token": token}
+        form |= {"start": "now", "recurs": "once", "step": "create", "metadata": metadata}
+        return client.post("/admin/jobs/job/add/", form).status_code
+
+    assert [send(type, "") for type in OWN] == [422] * 3
+    assert send("send_email", '{"internal": true}') == 422
+    assert not Job.objects.exists()
+    assert send("send_email", '{"internal": false}') == 302
+
+
+@pytest.mark.parametrize("type", OWN)
+def test_no_schedule_of_the_console_makes_one(type: str) -> None:
+    client = Client()
+    client.force_login(person(superuser=True))
+    form = {"name": "n", "type": type, "payload": "{}", "how": "cron", "cron": "@daily"}
+    answer = client.post("/admin/jobs/schedule/add/", {**form, "action": "save"})
+    assert answer.status_code == 422
+    assert "such jobs make themselves" in answer.content.decode()
+    assert not Schedule.objects.exists()

@@ -21,6 +21,7 @@ from jobs.admin.newjob.asking import FORM, JSON, Form
 from jobs.admin.newjob.once import once
 from jobs.console import confirming, sample
 from jobs.console.words import PRIORITIES
+from jobs.drafts import refuse_internal
 from jobs.enqueueing import enqueue
 from jobs.errors import CoppiceError, InvalidInput
 from jobs.states import OnParentFailure
@@ -67,6 +68,7 @@ def _create(request: HttpRequest, options: dict[str, Any]) -> tuple[str, bool]:
     made: list[bool] = []
 
     def work() -> str:
+        refuse_internal(type=options.get("type"), metadata=options.get("metadata"))
         job = enqueue(**options)
         # A job that was just made has columns that nobody has read; one that was found has none.
         made.append(bool(job.get_deferred_fields()))

@@ -23,6 +23,7 @@ from jobs.console.lists import SECONDS, SIZES, size_of
 from jobs.console.navigation import Entry
 from jobs.console.words import PRIORITIES
 from jobs.database import DjangoDatabase
+from jobs.drafts import refuse_internal
 from jobs.errors import CoppiceError, NotFound, TooBroad
 from jobs.limits import limited
 from jobs.masking import reader
@@ -118,8 +119,10 @@ class ScheduleAdmin(ConsoleAdmin):
         found = form.given(request.POST.dict(), reads=sees.reads, schedule=None, source=source)
         if request.POST.get("action") == "save":
             try:
+                wanted = found.new()
+                refuse_internal(type=wanted["type"])
                 made_one = schedules.create(
-                    **found.new(),
+                    **wanted,
                     enabled=bool(request.POST.get("enabled")),
                     by=request.user.get_username(),
                 )
@@ -139,6 +142,7 @@ class ScheduleAdmin(ConsoleAdmin):
         if request.POST.get("action") == "save":
             try:
                 changes = found.changes()
+                refuse_internal(type=changes.get("type"))
                 if changes:
                     schedules.change(schedule, **changes, by=request.user.get_username())
             except CoppiceError as error:
@@ -184,7 +188,7 @@ class ScheduleAdmin(ConsoleAdmin):
             "other_problem": found.problems.get("", ""),
             "runs": runs,
             "schedule": schedule,
-            "types": registry.types(),
+            "types": [name for name in registry.types() if not registry.is_internal(name)],
             "zones": sorted(available_timezones()),
             "priorities": [(str(number), word) for number, word in PRIORITIES.items()],
             "units": form.UNITS,
