@@ -70,6 +70,9 @@ def _pages() -> dict[str, str]:
         "jobs, an error among the dead": f"{ledger}?state=dead&q=error:order",
         "a dead letter": f"{ledger}{Job.objects.dead().first().id}/",  # type: ignore[union-attr]
         "a completed job": f"{ledger}{deep.id}/",
+        "overview, its parts": reverse("admin:overview_parts"),
+        "overview, seven days": f"{reverse('admin:index')}?span=7d",
+        "a queue": reverse("admin:jobs_queue_change", args=["mail"]),
         "before retrying all that match": f"{ledger}bulk/?action=retry&state=dead",
     }
     return pages
