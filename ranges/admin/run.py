@@ -11,13 +11,21 @@ from django.urls import path
 
 from jobs.console.admins import ConsoleAdmin
 from jobs.console.navigation import Entry
-from ranges.admin import acting, listing, page
+from ranges.admin import acting, listing, neighbours, page
 from ranges.models import RangeRun
 
 
 @admin.register(RangeRun)
 class RangeRunAdmin(ConsoleAdmin):
-    nav = Entry(label="Range runs", order=70, icon="ranges", key="r")
+    nav = Entry(
+        label="Range runs",
+        order=70,
+        icon="ranges",
+        key="r",
+        badge=neighbours.active,
+        live="runs",
+        tone="busy",
+    )
 
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view

@@ -125,6 +125,7 @@ function block(pen, look, { block, x, y, width, height }) {
     const whole = done + skipped + left === 0;
     pen.fillStyle = look.bad;
     pen.fillRect(x, whole ? y : y + height - 4, wide, whole ? height : 4);
+    pen.fillRect(x + wide * (done + skipped), y, wide * failed, height);
     if (width > 8) {
       pen.fillStyle = look.surface;
       pen.beginPath();

@@ -10,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from jobs.console import sample
 from jobs.models import AuditEntry
 from ranges.admin.pictures import picture
 from ranges.admin.scale import Scale
@@ -18,6 +19,7 @@ from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.states import RunStatus
 from tests.console.people import client_of, read
 from tests.console.run_scenery import SIZE, busy, failed, make_node, make_run
+from tests.factories import make_job
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +32,10 @@ MOST_QUERIES = 12
 
 def page_of(run: RangeRun) -> str:
     return f"{LIST}{run.id}/"
+
+
+def between(lo: str, hi: str) -> dict[str, Any]:
+    return {"from": lo, "to": hi}
 
 
 def press(client: Client, run: RangeRun, action: str, status: int = 200, **form: Any) -> str:
@@ -147,10 +153,13 @@ class TestPage:
         run = make_run(lo=0, hi=1_000)
         make_node(run, 0, 1_000, (1_000, "processed"))
         client = client_of("Viewer")
-        text = read(client, page_of(run), **{"from": "100", "to": "200"})
+        text = read(client, page_of(run), **between("100", "200"))
         assert "100 to 200" in text
         assert "Whole range" in text
-        for wrong in ({"from": "x"}, {"from": "200", "to": "100"}, {"a": "7"}, {"a": "nan"}):
+        wrongs: tuple[dict[str, Any], ...] = (
+            between("x", ""), between("200", "100"), {"a": "7"}, {"a": "nan"},
+        )  # fmt: skip
+        for wrong in wrongs:
             assert "The whole range is shown" in read(client, page_of(run), **wrong)
 
     def test_both_proofs_are_made_when_asked_for(self) -> None:
@@ -232,7 +241,7 @@ class TestPicture:
     def test_a_window_shows_blocks_of_its_own_size(self) -> None:
         run = busy()
         client = client_of("Viewer")
-        found = get_picture(client, run, **{"from": "8000000", "to": "12000000"})
+        found = get_picture(client, run, **between("8000000", "12000000"))
         assert found["begin"] == pytest.approx(0.16)
         assert found["end"] == pytest.approx(0.24)
         widths = [block["end"] - block["begin"] for block in found["blocks"]]
@@ -323,12 +332,13 @@ class TestActing:
     def test_what_came_too_late_or_makes_no_sense_changes_nothing(self) -> None:
         run = make_run(status="completed", resumed_at=None)
         client = client_of("Operator")
-        for action, form in (
+        late: tuple[tuple[str, dict[str, Any]], ...] = (
             ("pause", {}), ("resume", {}), ("start", {}), ("cancel", {"confirmed": "yes"}),
             ("retry_failed", {"confirmed": "yes"}), ("retune", {"concurrency": "0"}),
             ("retune", {"concurrency": "x"}), ("retune", {"concurrency": "9" * 30}),
             ("waive", {"failure": "1"}), ("boom", {}), ("", {}),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for action, form in late:
             assert "Nothing was changed" in press(client, run, action, **form), action
         run.refresh_from_db()
         assert run.status == "completed"
@@ -411,6 +421,26 @@ class TestFailures:
             seen += [row.failure.key for row in found.rows]
             url = f"{page_of(run)}{found.older.partition('#')[0]}" if found.older else ""
         assert seen == [str(key) for key in range(44, -1, -1)]
+
+
+class TestNeighbours:
+    def test_active_runs_are_counted_in_the_navigation(self) -> None:
+        make_run(status="paused", resumed_at=None)
+        client = client_of("Viewer")
+        assert "is active" not in read(client, LIST)
+        make_run()
+        sample.forget()
+        assert "1 range run is active" in read(client, LIST)
+
+    def test_the_job_of_a_run_and_its_lanes_lead_to_it(self) -> None:
+        run = make_run()
+        client = client_of("Viewer")
+        for type in ("ranges.run", "ranges.lane"):
+            job = make_job(type=type, payload={"run": str(run.id)})
+            assert page_of(run) in read(client, f"/admin/jobs/job/{job.id}/")
+        for payload in ({"run": SCRIPT}, {}, {"run": None}):
+            job = make_job(type="ranges.run", payload=payload)
+            assert "Belongs to" not in read(client, f"/admin/jobs/job/{job.id}/")
 
 
 def test_the_names_are_those_of_the_admin() -> None:
