@@ -10,7 +10,7 @@ from ranges.splitting import Victim, halve, whom_to_steal_from
 
 ESTIMATED = 8
 """Of how many strands the rows are estimated; the others have less in front of them by far."""
-LEAST_SECONDS = 0.5
+LEAST_SECONDS = 0.2
 """A tail is worth a lane from here on, when leaves have a fixed size and so no target."""
 
 
