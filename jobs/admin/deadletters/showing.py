@@ -112,5 +112,5 @@ def _total() -> str:
 
 
 def _columns(request: HttpRequest, ask: Ask, offered: list[actions.Action]) -> list[Column]:
-    found = columns.of_tab(ask.tab.name, may_read=may_read(request))
+    found = columns.of_tab(ask.tab.name, may_read=may_read(request), hidden=frozenset({"ran"}))
     return [*found, DO] if offered else found
