@@ -133,7 +133,7 @@ class Pruner:
                 doubts.timeouts += 1
                 doubts.last_error = _said(error)
                 return True
-            except Exception as error:  # noqa: BLE001 - any error means that nothing is known
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - nothing is known then
                 if tries_left:
                     continue
                 doubts.errors += 1

@@ -19,6 +19,7 @@ from ranges.models import RangeRun
 from ranges.run_jobs import ATTEMPTS, LANE_TYPE, RUN_TYPE
 from ranges.running import step
 from ranges.states import RunStatus
+from ranges.stumbling import keeps_failing
 
 
 @on("job.cancelled")
@@ -59,4 +60,9 @@ def work_lane(payload: dict[str, Any], context: Context) -> Snooze | None:
         if lifecycle.halt(run.id, str(error)) and error.detail:
             context.log.error(error.detail)
         return None
-    return Lane(loaded, context, index).work()
+    try:
+        return Lane(loaded, context, index).work()
+    except Exception as error:
+        if keeps_failing(context, error):
+            lifecycle.halt(run.id, f"a lane keeps failing; see job {context.job_id}")
+        raise

@@ -132,7 +132,7 @@ class Leaves:
             items = width(node.cur, node.resv)  # checkpoints have counted the rest
         elif isinstance(answer, int) and not isinstance(answer, bool):
             self._counts_itself = True
-            items = max(0, answer)
+            items = min(max(0, answer), MOST_ITEMS)
         if sizer is not None and items:
             sizer.observe(items, seconds)
         return context, items or 0, seconds

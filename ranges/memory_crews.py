@@ -86,7 +86,10 @@ class Threads:
 
         def process(leaf: LeafRange, context: Any) -> Any:
             with transaction.atomic(using=alias):
-                return run.job.process(leaf, context)
+                answer = run.job.process(leaf, context)
+                # Django would roll it back now without a word, and it would count as done.
+                transaction.get_connection(alias).validate_no_broken_transaction()
+                return answer
 
         return process
 

@@ -22,6 +22,7 @@ from jobs import conf, events
 from jobs.answers import ChildResult, Discard, Hold, JobCancelled, Snooze, WaitFor
 from jobs.context import Context
 from jobs.errors import InvalidInput
+from jobs.texts import describe_error
 from ranges import guard, planting, run_jobs, run_rows, run_steps
 from ranges.bounding import least_leaf
 from ranges.loading import Halted, Loaded, load_to_work
@@ -35,6 +36,7 @@ from ranges.sizing import LeafSizer
 from ranges.sources import ProbeTimeout, Source
 from ranges.splitting import start_pieces
 from ranges.states import FailureState, RunStatus
+from ranges.stumbling import keeps_failing
 from ranges.sweeping import Sweep, Sweeper
 
 SWEEPS = 3
@@ -72,15 +74,25 @@ def step(payload: Any, context: Context) -> Any:
             raise JobCancelled("the run was cancelled")
         case RunStatus.COMPLETED:
             return _result(run)
+    return _go_on(run, context)
+
+
+def _go_on(run: RangeRun, context: Context) -> Any:
+    """Advance it, or pause it with the reason why that is not possible."""
     try:
-        with transaction.atomic(using=alias):
+        with transaction.atomic(using=conf.get().database):
             return _advance(load_to_work(run), context)
     except (Halted, InvalidInput) as error:
-        run.refresh_from_db()  # the savepoint has undone what the instance says
-        run_steps.pause_held(run, str(error))
-        if detail := getattr(error, "detail", ""):
-            context.log.error(detail)
-        return Hold(str(error))
+        reason, detail = str(error), getattr(error, "detail", "")
+    except Exception as error:
+        if not keeps_failing(context, error):
+            raise
+        reason, detail = f"it cannot go on; see job {context.job_id}", describe_error(error)
+    run.refresh_from_db()  # the savepoint has undone what the instance says
+    run_steps.pause_held(run, reason)
+    if detail:
+        context.log.error(detail)
+    return Hold(reason)
 
 
 def _advance(loaded: Loaded, context: Context) -> Any:
