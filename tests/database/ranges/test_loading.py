@@ -114,7 +114,11 @@ def test_code_that_no_run_can_keep_is_refused_when_it_is_made(
     assert Kept.run_in_memory(retry=policy).status == RunStatus.COMPLETED
 
 
-def test_the_wait_that_one_run_was_given_is_the_one_that_is_kept_to() -> None:
+def test_the_wait_that_one_run_was_given_is_the_one_that_is_kept_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ranges.lane.IDLE_SECONDS", 0.0)
+
     def fail_once(leaf: LeafRange, context: Any) -> None:
         if context.attempt == 1 and leaf.lo == 50:
             raise ValueError("once")
