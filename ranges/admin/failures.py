@@ -58,14 +58,12 @@ class Page:
 
 
 def of_run(run: RangeRun, scale: Scale | None, request: HttpRequest) -> Page:
-    """Open ones unless `failures=all` or another state is asked for."""
+    """Those of one state, open unless another is asked for: an index has each in its order."""
     state = request.GET.get("failures", "")
-    if state not in {"all", *FailureState}:
+    if state not in {*FailureState}:
         state = FailureState.OPEN.value
-    wanted = RangeFailure.objects.using(conf.get().database).filter(run=run)
-    wanted = wanted.defer("traceback")
-    if state != "all":
-        wanted = wanted.filter(state=state)
+    failures = RangeFailure.objects.using(conf.get().database)
+    wanted = failures.filter(run=run, state=state).defer("traceback")
     given = request.GET
     try:
         rows, newer, older = WALK.page(
@@ -77,7 +75,7 @@ def of_run(run: RangeRun, scale: Scale | None, request: HttpRequest) -> Page:
     def query(**more: str) -> str:
         return f"?{urlencode({'failures': state, **more})}#failures"
 
-    names = [*(each.value for each in FailureState), "all"]
+    names = [each.value for each in FailureState]
     return Page(
         rows=[_row(failure, scale) for failure in rows],
         state=state,

@@ -411,9 +411,10 @@ class TestFailures:
         assert failure.state == "open"
 
     def test_those_of_a_run_turn_pages(self) -> None:
-        run = make_run(lo=0, hi=1_000)
+        run, other = make_run(lo=0, hi=1_000), make_run(lo=0, hi=1_000)
         for key in range(45):
             failed(run, key)
+            failed(other, key)
         client, seen = client_of("Viewer"), []
         url = page_of(run)
         while url:
@@ -421,6 +422,22 @@ class TestFailures:
             seen += [row.failure.key for row in found.rows]
             url = f"{page_of(run)}{found.older.partition('#')[0]}" if found.older else ""
         assert seen == [str(key) for key in range(44, -1, -1)]
+
+    def test_an_index_has_them_in_their_order(self) -> None:
+        run = make_run(lo=0, hi=1_000)
+        failed(run, 3)
+        client = client_of("Viewer")
+        with CaptureQueriesContext(connection) as found:
+            read(client, page_of(run), failures="waived")
+        asked = next(
+            each["sql"] for each in found if each["sql"].startswith('SELECT "ranges_rangefailure"')
+        )
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+            cursor.execute(f"EXPLAIN {asked}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "failure_run" in plan
+        assert "Sort" not in plan
 
 
 class TestNeighbours:
