@@ -82,3 +82,15 @@ def _address(text: str) -> str:
         return ""
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return str(mapped or found)
+
+
+@lru_cache(maxsize=8)
+def parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Read "10.0.0.0/8, ::1". Raises ValueError naming the part that is wrong."""
+    found: list[IPv4Network | IPv6Network] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            found.append(ip_network(part))
+        except ValueError:
+            raise ValueError(part) from None
+    return tuple(found)

@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
-from jobs.addresses import parse_proxies
+from jobs.addresses import parse_networks, parse_proxies
 from jobs.errors import SettingsError
 
 
@@ -102,6 +102,8 @@ class Settings:
     """What /readyz insists on beside the database: redis, worker, or both with a comma."""
     metrics_token: str = ""
     """Lets a scraper read /metrics with Authorization: Bearer; empty: API tokens only."""
+    webhook_allow: str = ""
+    """Networks that webhooks may reach although they are private, over http too: 10.0.0.0/8."""
 
     @property
     def needs(self) -> list[str]:
@@ -222,6 +224,13 @@ def _problems(settings: Settings) -> list[str]:
         problems.append(
             f"COPPICE_TRUSTED_PROXIES has {str(error)!r}, which must be an address, a network like "
             "10.0.0.0/8, or unix"
+        )
+    try:
+        parse_networks(settings.webhook_allow)
+    except ValueError as error:
+        problems.append(
+            f"COPPICE_WEBHOOK_ALLOW has {str(error)!r}, which must be an address or a network like "
+            "10.0.0.0/8"
         )
     return problems
 

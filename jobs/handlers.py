@@ -1,4 +1,4 @@
-"""Handlers that every installation has: `send_email`, and what works on bulk operations.
+"""Handlers that every installation has: `send_email`, bulk operations, deliveries of webhooks.
 
 Errors and logs say what the mail server answered by its code. They name no address and no text,
 since a server's own words often quote both.
@@ -21,6 +21,7 @@ from jobs.answers import Discard
 from jobs.bulk import handler as _bulk  # noqa: F401  registers itself
 from jobs.context import Context
 from jobs.registry import handler
+from jobs.webhooks import handler as _webhooks  # noqa: F401  registers itself
 
 MOST_RECIPIENTS = 500
 HEADER_NAME = re.compile(r"[!-9;-~]{1,76}\Z")

@@ -15,6 +15,7 @@ from jobs.retention import ROWS_AT_ONCE
 from jobs.security import tries
 
 BULK_DAYS = 30.0
+"""Also for deliveries of webhooks."""
 
 # Ids ascend with time and no index has the time, so the oldest are looked at, and those of them that
 # are old enough go.
@@ -32,6 +33,13 @@ DELETE FROM jobs_bulkoperation WHERE id IN (
     ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
 """
+DELIVERIES = """
+DELETE FROM jobs_webhookdelivery WHERE id IN (
+    SELECT oldest.id
+    FROM (SELECT id, created_at FROM jobs_webhookdelivery ORDER BY id LIMIT %(limit)s) oldest
+    WHERE oldest.created_at < now() - %(days)s * interval '1 day'
+)
+"""
 
 
 def prune_audit(database: Database, settings: Settings) -> int:
@@ -42,6 +50,10 @@ def prune_audit(database: Database, settings: Settings) -> int:
 
 def prune_bulk(database: Database, _: Settings) -> int:
     return database.run(BULK, {"days": BULK_DAYS, "limit": ROWS_AT_ONCE})
+
+
+def prune_deliveries(database: Database, _: Settings) -> int:
+    return database.run(DELIVERIES, {"days": BULK_DAYS, "limit": ROWS_AT_ONCE})
 
 
 def prune_idempotency_keys(database: Database, _: Settings) -> int:
@@ -57,6 +69,7 @@ PRUNABLE: dict[str, Callable[[Database, Settings], int]] = {
     "rollups": retention.prune_rollups,
     "audit": prune_audit,
     "bulk_operations": prune_bulk,
+    "webhook_deliveries": prune_deliveries,
     "idempotency_keys": prune_idempotency_keys,
     "login_failures": prune_login_failures,
 }

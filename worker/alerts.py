@@ -18,6 +18,7 @@ log = structlog.get_logger("coppice.alerts")
 
 REPEAT_SECONDS = 600.0
 OVERDUE_SECONDS = 60.0
+PAUSED_SECONDS = 3_600.0
 AT_ONCE = 500
 
 # Walks from one (queue, type) of the claim index to the next, and takes the earliest due time of
@@ -84,6 +85,12 @@ OVERDUE = """
 SELECT name, extract(epoch FROM now() - next_slot)::float8 FROM jobs_schedule
 WHERE enabled AND next_slot < now() - %(seconds)s * interval '1 second'
 ORDER BY next_slot LIMIT 20
+"""
+
+PAUSED = """
+SELECT name, extract(epoch FROM now() - changed_at)::float8 FROM jobs_queue
+WHERE paused AND changed_at < now() - %(seconds)s * interval '1 second'
+ORDER BY changed_at LIMIT 20
 """
 
 
@@ -201,4 +208,20 @@ class OverdueSchedules:
             if self._repeats.may_say(name, now):
                 log.warning("alert.schedule_overdue", schedule=name, late=round(late))
                 events.emit("alert.schedule_overdue", schedule=name, late_seconds=round(late))
+        return False
+
+
+class PausedQueues:
+    """Queues that were paused long ago, and perhaps forgotten."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._repeats = _Repeats()
+
+    def step(self) -> bool:
+        now = time.monotonic()
+        for name, seconds in self.database.rows(PAUSED, {"seconds": PAUSED_SECONDS}):
+            if self._repeats.may_say(name, now):
+                log.warning("alert.queue_paused", queue=name, paused=round(seconds))
+                events.emit("alert.queue_paused", queue=name, paused_seconds=round(seconds))
         return False

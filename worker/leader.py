@@ -20,7 +20,7 @@ from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.insertion import wake
 from jobs.rescue import find_orphans, rescue_orphans
 from jobs.telling import queues_to_wake, tell_released
-from worker.alerts import DeadLetters, OverdueSchedules, UnknownTypes
+from worker.alerts import DeadLetters, OverdueSchedules, PausedQueues, UnknownTypes
 from worker.observation import OrphanWatch
 from worker.outage import Outages
 
@@ -60,6 +60,7 @@ class Leader:
         unknown = UnknownTypes(self.database, self.settings)
         dead = DeadLetters(self.database, self.settings)
         overdue = OverdueSchedules(self.database)
+        paused = PausedQueues(self.database)
         return [
             Duty(name="orphans", every=1.0, step=self.rescue_orphans),
             Duty(name="settling", every=5.0, step=self.settle),
@@ -67,6 +68,7 @@ class Leader:
             Duty(name="unknown types", every=5.0, step=unknown.step),
             Duty(name="dead letters", every=10.0, step=dead.step),
             Duty(name="overdue schedules", every=30.0, step=overdue.step),
+            Duty(name="paused queues", every=30.0, step=paused.step),
             Duty(name="folding", every=15.0, step=self.fold),
             Duty(name="retention", every=60.0, step=self.delete_old_jobs),
             Duty(name="old rows", every=600.0, step=self.prune),

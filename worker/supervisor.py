@@ -29,6 +29,7 @@ from jobs import events
 from jobs.conf import Settings
 from worker.beats import Beats, Living
 from worker.leader import Leader
+from worker.notifying import people_told
 from worker.offspring import PROGRAM, Birth, Offspring
 from worker.options import Options
 from worker.outage import Outages
@@ -94,7 +95,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Serve until told to stop; returns the exit code."""
-        with self._signals_heard():
+        with self._signals_heard(), people_told():
             try:
                 self.beats.start()
                 if not self._database_answers():

@@ -5,6 +5,7 @@ those with `view_payload`; the keys that a handler masks stay masked, except for
 """
 
 from jobs.admin import navigation, settings  # noqa: F401  they register themselves
+from jobs.admin.alerting import WebhookAdmin
 from jobs.admin.audit import AuditEntryAdmin
 from jobs.admin.bulk import BulkOperationAdmin
 from jobs.admin.job import JobAdmin
@@ -21,5 +22,6 @@ __all__ = [
     "JobAdmin",
     "QueueAdmin",
     "ScheduleAdmin",
+    "WebhookAdmin",
     "WorkerAdmin",
 ]

@@ -7,9 +7,11 @@ from jobs.models.queue import Queue
 from jobs.models.rollup import Rollup, Total
 from jobs.models.schedule import Schedule
 from jobs.models.token import ApiToken, IdempotencyKey, LoginFailure
+from jobs.models.webhook import AlertRecipient, Webhook, WebhookDelivery
 from jobs.models.worker import Leader, Worker
 
 __all__ = [
+    "AlertRecipient",
     "ApiToken",
     "Attempt",
     "AuditEntry",
@@ -24,5 +26,7 @@ __all__ = [
     "Rollup",
     "Schedule",
     "Total",
+    "Webhook",
+    "WebhookDelivery",
     "Worker",
 ]

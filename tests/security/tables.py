@@ -203,6 +203,10 @@ admin/jobs/schedule/<uuid:id>/edit/                     GET    403 403 200 200 2
 admin/jobs/schedule/<uuid:id>/edit/                     POST   403 403 200 200 200
 admin/jobs/schedule/add/                                GET    403 403 200 200 200
 admin/jobs/schedule/add/                                POST   403 403 200 200 200
+admin/jobs/webhook/                                     GET    403 403 403 200 200
+admin/jobs/webhook/                                     POST   403 403 403 302 302
+admin/jobs/webhook/<uuid:id>/                           GET    403 403 403 404 404
+admin/jobs/webhook/<uuid:id>/                           POST   403 403 403 404 404
 admin/jobs/worker/                                      GET    403 200 200 200 200
 admin/jobs/worker/                                      POST   403 200 200 200 200
 admin/jobs/worker/<uuid:id>/                            GET    403 200 200 200 200

@@ -15,6 +15,7 @@ from django.urls import path, reverse
 from django.utils.http import urlencode
 
 from jobs import permissions, registry, schedules
+from jobs.admin.page.editing import text_of
 from jobs.admin.schedules import acting, form, reading
 from jobs.admin.schedules.form import Form
 from jobs.console import pages
@@ -98,8 +99,8 @@ class ScheduleAdmin(ConsoleAdmin):
             "schedule": schedule,
             "misfire": MISFIRES.get(schedule.misfire, schedule.misfire),
             "reads": sees.reads,
-            "payload": form.text_of(sees.value(schedule.type, schedule.payload)),
-            "metadata": form.text_of(sees.value(schedule.type, schedule.metadata)),
+            "payload": text_of(sees.value(schedule.type, schedule.payload)),
+            "metadata": text_of(sees.value(schedule.type, schedule.metadata)),
             "is_known": registry.find(schedule.type) is not None,
             **self._rights(request),
         }
