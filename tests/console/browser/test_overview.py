@@ -53,7 +53,7 @@ def test_what_happens_is_on_the_page_without_reloading_it(person: Persons) -> No
     page = person("Operator").open("/admin/")
     live(page)
     page.evaluate("window.stays = true")
-    assert page.locator('[data-stat="running"]').inner_text() == "1"
+    page.locator('[data-stat="running"]:text-is("1")').wait_for()
     Job.objects.filter(id=job.id).update(
         status="failed", failed_at=timezone.now(), last_error="ValueError: boom"
     )
