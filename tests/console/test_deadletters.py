@@ -9,8 +9,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from jobs.admin.deadletters import reading
 from jobs.console import kept, sample
-from jobs.console.words import count
+from jobs.deadletters import Hour
 from jobs.models import AuditEntry, BulkOperation, Job
 from jobs.states import Status
 from tests.console.people import client_of, read
@@ -119,8 +120,6 @@ class TestWhatItShows:
                 assert "LIMIT" in sql, sql
 
     def test_the_hours_and_the_ends_come_from_the_index_of_the_dead(self) -> None:
-        from jobs.admin.deadletters import reading
-
         Job.objects.bulk_create(
             Job(type="t", status="failed", failed_at=ago(minutes=n))
             if n % 10 == 0
@@ -248,5 +247,18 @@ def test_old_addresses_show_the_same_dead_jobs() -> None:
         assert str(job.id) in read(client_of("Viewer"), f"/admin/jobs/job/?{query}")
 
 
-def test_counts_beyond_the_cap_say_so() -> None:
-    assert count(2_000, is_least=True) == "2,000+"
+def test_an_hour_beyond_the_cap_says_so_and_no_bar_is_higher_than_the_chart() -> None:
+    hours = [
+        Hour(start=ago(hours=2), count=0, is_capped=False),
+        Hour(start=ago(hours=1), count=1, is_capped=False),
+        Hour(start=ago(), count=2_000, is_capped=True),
+    ]
+    bars = reading.bars_of(hours)
+    assert [bar.text for bar in bars] == ["0", "1", "2,000+"]
+    assert [bar.height for bar in bars] == [0, 2, 100]
+
+
+def test_what_takes_long_to_read_is_read_less_often() -> None:
+    assert reading.fresh_seconds(0.01) == 2
+    assert reading.fresh_seconds(0.5) == 5
+    assert reading.fresh_seconds(60) == 15

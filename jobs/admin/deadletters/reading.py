@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +14,9 @@ from jobs.deadletters import Group, Hour
 from jobs.limits import limited
 
 NAME, ALL_NAME = "dead_letters", "all_dead_letters"
-FRESH_SECONDS = 2.0
+FRESH_SECONDS, LONGEST_FRESH_SECONDS = 2.0, 15.0
+SHARE = 0.1
+"""Of the time, at most this is spent on reading: with very many dead letters it is read less often."""
 SECONDS = 3.0
 FEW, MOST = 15, 200
 """How many groups are shown, and how many to whom wants all."""
@@ -72,11 +75,28 @@ class Letters:
     newest: datetime | None
 
 
+class _Last:
+    """How long the last reading of this process took."""
+
+    seconds = 0.0
+
+
 def letters(*, all_groups: bool = False) -> Letters:
     """Raises TooBroad after 3 s."""
-    if all_groups:
-        return kept(ALL_NAME, FRESH_SECONDS, lambda: _read(MOST))
-    return kept(NAME, FRESH_SECONDS, lambda: _read(FEW))
+    name, limit = (ALL_NAME, MOST) if all_groups else (NAME, FEW)
+    return kept(name, fresh_seconds(_Last.seconds), lambda: _timed(limit))
+
+
+def fresh_seconds(took: float) -> float:
+    """For how long a reading is taken for new."""
+    return min(LONGEST_FRESH_SECONDS, max(FRESH_SECONDS, took / SHARE))
+
+
+def _timed(limit: int) -> Letters:
+    began = time.monotonic()
+    found = _read(limit)
+    _Last.seconds = time.monotonic() - began
+    return found
 
 
 def _read(limit: int) -> Letters:
