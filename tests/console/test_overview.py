@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,15 +17,15 @@ from jobs import permissions, registry
 from jobs.admin.overview import active, figures, health, letters, log, numbers
 from jobs.admin.overview.figures import SPANS
 from jobs.admin.overview.numbers import Duties, Numbers, Paused
-from jobs.console import kept, sample
+from jobs.console import kept
 from jobs.database import DjangoDatabase
 from jobs.histograms import pack
-from jobs.live import sample as live_sample
 from jobs.live import stream
 from jobs.models import Job, Rollup, Total
 from jobs.workers import WorkerFacts, living
 from ranges.models import RangeRun
 from tests.console import scenery
+from tests.console.anew import look_anew
 from tests.console.people import client_of, read
 from tests.factories import ago, make_job, make_queue, make_schedule, make_worker
 
@@ -60,16 +59,9 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "client", refuse)
 
 
-def look_anew() -> None:
-    sample.forget()
-    kept.forget()
-    stream.client().delete(live_sample.KEY, live_sample.LOCK)
-
-
 def text_of(name: str, *, client: Any = None) -> str:
     """A panel, as a viewer has it."""
-    with suppress(ConnectionError):
-        look_anew()
+    look_anew()
     return read(client or client_of("Viewer"), PARTS, parts=name)
 
 

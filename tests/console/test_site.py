@@ -20,6 +20,7 @@ from jobs.console.engine import engine
 from jobs.console.navigation import Badge, Entry
 from jobs.console.site import ConsoleSite
 from jobs.models import Job, Queue
+from tests.console.anew import look_anew
 from tests.console.people import client_of, read
 from tests.factories import make_job, make_queue
 
@@ -144,10 +145,7 @@ class TestNavigation:
         assert self.menu(client)["Dead letters"].badge is None
         make_job("dead")
         make_queue(paused=True)
-        sample.forget()
-        from jobs.live.sample import _Own
-
-        _Own.counted_at = float("-inf")
+        look_anew()
         found = self.menu(client)
         assert found["Dead letters"].badge.text == "1"
         assert found["Queues"].badge.text == "1 paused"
