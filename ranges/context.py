@@ -82,7 +82,7 @@ class LaneContext:
         if before(position, self.start) or before(self.end, position):
             raise InvalidInput("lies outside the leaf", field="upto")
         self._done = greatest(self._done, position)
-        position = min([position, *self.failed])  # type: ignore[type-var]
+        position = min([position, *self.failed])
         if before(self._stored, position):
             self._checkpoint(position)
             self._stored = position

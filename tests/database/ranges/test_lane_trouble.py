@@ -220,6 +220,7 @@ def test_a_plan_that_fails_again_and_again_stops_the_run_too(
         run = drive(Effects.start())
         assert (run.status, run.planned) == (RunStatus.PAUSED, False)
         assert run.reason == f"it cannot go on; see job {run.job_id}"
+    assert run.job_id is not None
     assert JobLog.objects.filter(job_id=run.job_id, message__contains="a secret").exists()
 
     assert drive(run.resume()).status == RunStatus.COMPLETED
@@ -298,6 +299,7 @@ def test_a_cancel_while_it_is_planned_ends_it_before_the_first_leaf(
 
     assert noted() == []
     assert not Job.objects.live().exists()
+    assert run.job_id is not None
     assert Job.objects.get(id=run.job_id).status == "cancelled"
 
 

@@ -237,6 +237,7 @@ def test_a_key_without_an_index_is_warned_about_with_the_index_that_would_help()
 
     run.refresh_from_db()
     assert run.status == RunStatus.COMPLETED
+    assert run.job_id is not None
     line = JobLog.objects.get(job_id=run.job_id, level="warning")
     assert "rank has no index" in line.message
     assert line.data is not None
