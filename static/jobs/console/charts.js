@@ -69,7 +69,7 @@ function make(name) {
     {
       width: box.clientWidth || 600,
       height: box.clientHeight,
-      padding: [8, 4, 0, 0],
+      padding: [8, 14, 0, 0],
       legend: { show: false },
       cursor: {
         y: false,
