@@ -19,8 +19,8 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 
 from jobs import conf
-from jobs.audit import client_address
 from jobs.addresses import client_of, parse_proxies
+from jobs.audit import client_address
 
 PERMISSIONS_POLICY = ", ".join(
     f"{feature}=()"

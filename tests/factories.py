@@ -19,7 +19,6 @@ from jobs.ids import new_uuid
 from jobs.models import Attempt, Job, JobDependency, JobLog, Queue, Schedule, Worker
 from jobs.states import Status
 
-
 _ids = count()
 
 
