@@ -75,6 +75,41 @@ class Runs:
     def reason(self, run: str) -> str:
         return str(self.tables.one("SELECT reason FROM ranges_rangerun WHERE id = %s", run))
 
+    def becomes(self, run: str, status: str, seconds: float = 60.0) -> None:
+        eventually(
+            lambda: self.status(run) == status,
+            lambda: f"{status}; it is {self.status(run)} {self.reason(run)}",
+            seconds,
+        )
+
+    def nodes(self, run: str, condition: str = "true") -> int:
+        return int(
+            self.tables.one(
+                f"SELECT count(*) FROM ranges_rangenode WHERE run_id = %s AND {condition}", run
+            )
+        )
+
+    def clear(self) -> None:
+        """End whatever runs, and forget what was done."""
+        live = "SELECT id::text FROM ranges_rangerun WHERE status IN ('running', 'paused')"
+        for (run,) in self.tables.rows(live):
+            self.call("cancel", run)
+            eventually(lambda run=run: self.is_at_rest(run), "an earlier run rests")  # type: ignore[misc]
+        self.tables.rows("TRUNCATE toy_key, toy_note, toy_effect RESTART IDENTITY")
+
+    def is_tiled(self, lo: int, hi: int, without: tuple[int, ...] = ()) -> bool:
+        """Whether the leaves follow one another without gap or overlap; only these keys are left out."""
+        at = lo
+        for start, end in self.notes():
+            while at in without:
+                at += 1
+            if start != at:
+                return False
+            at = end
+        while at in without:
+            at += 1
+        return at == hi
+
     def notes(self) -> list[tuple[int, int]]:
         return [(lo, hi) for lo, hi in self.tables.rows("SELECT lo, hi FROM toy_note ORDER BY lo")]
 

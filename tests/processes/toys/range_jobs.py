@@ -78,7 +78,7 @@ class Stuck(Note):
 
     def process(self, leaf: LeafRange, context: Any) -> None:
         if 50_000 in leaf_keys(leaf) and context.attempt == 1:
-            time.sleep(8)
+            time.sleep(4)
         write_note(leaf)
 
 

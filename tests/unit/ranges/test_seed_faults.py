@@ -135,7 +135,7 @@ FAULTS: dict[int, tuple[str, dict[str, tuple[str, ...]]]] = {
     13: (
         "the heartbeat came from a timer beside the work, so what hung looked alive",
         {
-            f"{WORKERS}/test_ranges_control": (
+            f"{WORKERS}/test_ranges": (
                 "a_leaf_past_its_hard_time_out_is_taken_away_and_its_late_work_undone",
             )
         },
@@ -184,9 +184,7 @@ FAULTS: dict[int, tuple[str, dict[str, tuple[str, ...]]]] = {
                 "ten_lanes_are_ten_leaves_at_a_time",
                 "ten_tasks_are_ten_leaves_at_a_time_in_an_event_loop",
             ),
-            f"{WORKERS}/test_ranges_control": (
-                "a_cancel_is_seen_inside_a_leaf_whose_work_is_undone",
-            ),
+            f"{WORKERS}/test_ranges": ("a_cancel_is_seen_inside_a_leaf_whose_work_is_undone",),
         },
     ),
     19: (
@@ -201,7 +199,7 @@ FAULTS: dict[int, tuple[str, dict[str, tuple[str, ...]]]] = {
     20: (
         "a pause did not stop what was queued, and turned into completed",
         {
-            f"{WORKERS}/test_ranges_control": (
+            f"{WORKERS}/test_ranges": (
                 "a_pause_comes_to_rest_and_a_resume_finishes_with_each_leaf_done_once",
             ),
             f"{DATABASE}/test_lifecycle": (
