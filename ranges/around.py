@@ -10,16 +10,16 @@ from jobs.claim import Lane as JobLane
 from jobs.claim import best_due, queues_with_work
 from jobs.context import Context
 from jobs.database import Database
-from ranges import lifecycle, progress
+from ranges import lifecycle
 from ranges.held import Node, Standing
 from ranges.loading import Loaded
 from ranges.merging import merge
 from ranges.nodes import Nodes
 from ranges.retrying import crossed
+from ranges.sampling import SAMPLE_SECONDS, take_sample
 from ranges.states import RunStatus
 from ranges.walking import Walker
 
-SAMPLE_SECONDS = 10.0
 PRIORITIES = (1, 2, 3)
 
 STANDING = "SELECT status, concurrency FROM ranges_rangerun WHERE id = %(run)s::uuid"
@@ -114,7 +114,7 @@ class Around:
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
         self._sampled_at = now
-        if progress.take_sample(self._database, self._loaded.run_id):
+        if take_sample(self._database, self._loaded.run_id):
             merge(self._nodes)
             done, failed = self._nodes.attempted()
             facts: dict[str, Any] = {

@@ -7,34 +7,26 @@ which processed + skipped + failed + left = total; rows are what the work itself
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from jobs.database import Database, DjangoDatabase
 from jobs.errors import NotFound
+from ranges.rates import eta_of, rates, smoothed
+from ranges.sampling import ACTIVE
 from ranges.states import ENDED, NodeState, RunStatus
 from ranges.timings import BUCKETS, percentile
 
 if TYPE_CHECKING:
     from ranges.models import RangeRun
 
-SAMPLE_SECONDS = 10.0
-SAMPLES_KEPT = 1_000
 SAMPLES_USED = 60
-SMOOTH_SECONDS = 30.0
-"""How far back the rate looks: what is older weighs less than a third."""
-
-# Time that the run was not paused, up to this moment.
-_ACTIVE = """r.active_seconds + CASE WHEN r.status = 'running' AND r.resumed_at IS NOT NULL
-    THEN greatest(extract(epoch FROM clock_timestamp() - r.resumed_at), 0) ELSE 0 END"""
 
 SUMS = f"""
 SELECT r.id::text, r.name, r.status, r.reason, r.probing, r.rows_estimate, r.hi - r.lo, r.prune_errors,
-    r.probe_timeouts, ({_ACTIVE})::float8, r.concurrency,
+    r.probe_timeouts, ({ACTIVE})::float8, r.concurrency,
     n.rows_ok, n.rows_failed, n.width_ok, n.width_skipped, n.width_failed, n.width_left,
     n.leaves, n.retries, n.fenced, n.busy_seconds, n.states,
     (SELECT count(*) FROM ranges_rangefailure f WHERE f.run_id = r.id AND f.state = 'open'),
@@ -78,30 +70,6 @@ TEXT_PIECES = """
 SELECT r.id::text, r.lo_key, r.hi_key, n.cur_key, n.hi_key
 FROM ranges_rangerun r LEFT JOIN ranges_rangenode n ON n.run_id = r.id AND n.cur_key < n.hi_key
 WHERE r.id = ANY(%(runs)s::uuid[])
-"""
-
-# Whichever lane comes first within the ten seconds takes the sample; two at once do no harm.
-TAKE = f"""
-INSERT INTO ranges_rangesample (run_id, at, rows_ok, rows_failed, width_done, leaves,
-    active_seconds, lanes)
-SELECT r.id, clock_timestamp(), coalesce(sum(n.rows_ok), 0), coalesce(sum(n.rows_failed), 0),
-    coalesce(sum(n.width_ok + n.width_skipped + n.width_failed), 0), coalesce(sum(n.leaves), 0),
-    {_ACTIVE}, count(*) FILTER (WHERE n.state = 'running')
-FROM ranges_rangerun r LEFT JOIN ranges_rangenode n ON n.run_id = r.id
-WHERE r.id = %(run)s AND NOT EXISTS (
-    SELECT FROM ranges_rangesample s
-    WHERE s.run_id = r.id
-      AND s.at > clock_timestamp() - %(apart)s::float8 * interval '1 second')
-GROUP BY r.id
-"""
-
-# Every second one of the older ones goes: a long run has a coarser past.
-THIN = """
-DELETE FROM ranges_rangesample WHERE id IN (
-    SELECT s.id FROM (
-        SELECT id, row_number() OVER (ORDER BY at DESC) AS age, count(*) OVER () AS kept
-        FROM ranges_rangesample WHERE run_id = %(run)s) s
-    WHERE s.kept > %(most)s AND s.age > %(most)s / 4 AND s.age %% 2 = 0)
 """
 
 
@@ -199,14 +167,6 @@ def progress_of(
     }
 
 
-def take_sample(database: Database, run_id: str, *, apart: float = SAMPLE_SECONDS * 0.8) -> bool:
-    """Note the sums of a run, unless somebody did within `apart` seconds; whether it did."""
-    if not database.run(TAKE, {"run": run_id, "apart": apart}):
-        return False
-    database.run(THIN, {"run": run_id, "most": SAMPLES_KEPT})
-    return True
-
-
 # --------------------------------------------------------------------------------------------------
 
 
@@ -262,12 +222,12 @@ def _put_together(
     eta = None
     if status not in ENDED:
         if rows_left and row_rates:
-            eta = _eta(rows_left, row_rates)
+            eta = eta_of(rows_left, row_rates)
         elif left is not None and (key_rates or not left):
-            eta = _eta(left, key_rates)
+            eta = eta_of(left, key_rates)
         elif 0 < share_left < 1 and sums.active_seconds:
             # Text without an estimate: by the share that is done.
-            eta = _eta(share_left, [((1 - share_left) / sums.active_seconds, 1.0)])
+            eta = eta_of(share_left, [((1 - share_left) / sums.active_seconds, 1.0)])
     states = dict(zip(_STATES, sums.states, strict=True))
     counts = _buckets(sums.leaf_seconds)
     rows_per_second, keys_per_second = smoothed(row_rates), smoothed(key_rates)
@@ -309,59 +269,6 @@ def _put_together(
 
 _STATES = tuple(str(state) for state in NodeState)
 assert _STATES == ("pending", "running", "done", "skipped", "error")
-
-
-def rates(points: Iterable[tuple[float, Any]]) -> list[tuple[float, float]]:
-    """(units a second, seconds) between points of (active seconds, units), oldest first.
-
-    Points too near one another are passed over: what little happened between them says nothing.
-    A run that was reset has fewer units than before; it starts anew.
-    """
-    found: list[tuple[float, float]] = []
-    kept: list[tuple[float, Any]] = [(0.0, 0)]
-    for seconds, units in points:
-        if units is None:
-            continue
-        if seconds - kept[-1][0] >= 1.0:
-            kept.append((seconds, units))
-    for (before, had), (after, has) in pairwise(kept):
-        gained = float(has) - float(had)
-        if gained >= 0:
-            found.append((gained / (after - before), after - before))
-    # The way from the start to the first point is no more than an average of unknown age.
-    return found[1:] if len(found) > 1 else found
-
-
-def smoothed(found: Sequence[tuple[float, float]]) -> float | None:
-    """The rate now: each interval weighs as its length and its age say."""
-    rate: float | None = None
-    for latest, seconds in found:
-        weight = 1 - math.exp(-seconds / SMOOTH_SECONDS)
-        rate = latest if rate is None else rate + weight * (latest - rate)
-    return rate
-
-
-def _eta(left: float, found: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """How long `left` takes at the rates that half, and nine tenths, of the time lately exceeded."""
-    if not left:
-        return 0.0, 0.0
-    usual, slow = _exceeded(found, 0.5), _exceeded(found, 0.9)
-    if not usual:
-        return None
-    likely = float(left) / usual
-    # A stall is no reason to say "never": ten times as long is said instead.
-    return likely, min(float(left) / slow, 10 * likely) if slow else 10 * likely
-
-
-def _exceeded(found: Sequence[tuple[float, float]], share: float) -> float:
-    """The rate that was reached for `share` of the time."""
-    goal = share * sum(seconds for _, seconds in found)
-    seen = 0.0
-    for rate, seconds in sorted(found, reverse=True):
-        seen += seconds
-        if seen >= goal * (1 - 1e-9):
-            return rate
-    return 0.0
 
 
 def _share(width: Any, left: Any) -> float:

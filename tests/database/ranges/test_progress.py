@@ -15,8 +15,11 @@ from jobs.database import DirectDatabase, DjangoDatabase, direct_conninfo
 from jobs.errors import NotFound
 from jobs.ids import new_id
 from ranges import progress as module
+from ranges import sampling
 from ranges.models import RangeFailure, RangeNode, RangeRun, RangeSample
-from ranges.progress import in_words, progress, rates, smoothed, take_sample
+from ranges.progress import in_words, progress
+from ranges.rates import rates, smoothed
+from ranges.sampling import take_sample
 from ranges.states import RunStatus
 from ranges.timings import BUCKETS, bucket_of, percentile, seconds_of
 from tests.plans import explain, rows_read
@@ -210,7 +213,7 @@ def test_time_since_a_run_was_resumed_is_active() -> None:
 
 
 def test_samples_of_a_long_run_are_thinned_not_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SAMPLES_KEPT", 40)
+    monkeypatch.setattr(sampling, "SAMPLES_KEPT", 40)
     run = make_run()
     for _ in range(200):
         assert take_sample(DjangoDatabase(), str(run.id), apart=0)
