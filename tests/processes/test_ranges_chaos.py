@@ -1,4 +1,10 @@
-"""Workers killed and frozen at random while they work on a range: each key is done exactly once."""
+"""Workers killed and frozen at random while they work on a range: each key is done exactly once.
+
+Ten million keys, two hundred kills and a hundred freezes past the time-out:
+
+COPPICE_CHAOS_KEYS=10000000 COPPICE_CHAOS_KILLS=200 COPPICE_CHAOS_FREEZES=100 \
+    pytest tests/processes/test_ranges_chaos.py
+"""
 
 from __future__ import annotations
 
@@ -15,9 +21,11 @@ import pytest
 from tests.processes.ranging import Runs, runs_on
 from tests.processes.running import eventually, runworker
 
-KEYS = 200_000
-KILLS = int(os.environ.get("COPPICE_CHAOS_KILLS", "25"))
-FREEZES = int(os.environ.get("COPPICE_CHAOS_FREEZES", "10"))
+KEYS = int(os.environ.get("COPPICE_CHAOS_KEYS", "100000"))
+KILLS = int(os.environ.get("COPPICE_CHAOS_KILLS", "15"))
+FREEZES = int(os.environ.get("COPPICE_CHAOS_FREEZES", "6"))
+LEAF = 60 * KEYS // (KILLS + FREEZES) // 2_500
+"""So that there is work for as long as somebody strikes."""
 FROZEN_SECONDS = 5.0  # past dead_after of the tests' settings
 LONGEST_SECONDS = 240.0
 
@@ -92,7 +100,7 @@ def test_with_workers_killed_and_frozen_at_random_each_undone_key_is_done_exactl
         run = runs.start(
             "toys.Touch",
             concurrency=16,
-            max_range_size=100,
+            max_range_size=LEAF,
             params={"seconds": 0.15},
         )
         kills, freezes = strike(runs, run, seed)
