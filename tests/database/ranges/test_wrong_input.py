@@ -72,7 +72,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"scheduled_at": NOON}, "scheduled_at"),
     ({"depends_on": "abc"}, "depends_on"),
     ({"depends_on": [None]}, "depends_on"),
-    ({"depends_on": [uuid.uuid4()]}, "depends_on"),
+    ({"depends_on": [uuid.UUID(int=7)]}, "depends_on"),
     ({"concurrency": 0}, "concurrency"),
     ({"concurrency": 1_001}, "concurrency"),
     ({"concurrency": 2.0}, "concurrency"),
