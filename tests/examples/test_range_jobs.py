@@ -116,7 +116,7 @@ def test_every_city_gets_its_cell_once_though_workers_are_killed_and_the_run_is_
     project_database: str,
 ) -> None:
     url, tables = project_database, Tables(project_database)
-    manage(url, "load_cities", "--limit", "40000")
+    manage(url, "load_cities", "--limit", "15000")
     tables.rows("UPDATE geonames_city SET cell = 'done' WHERE country < 'FR'")
     tables.rows("CREATE TABLE touched (id bigint)")
     tables.rows(
@@ -133,19 +133,19 @@ def test_every_city_gets_its_cell_once_though_workers_are_killed_and_the_run_is_
 
     id = in_json(url, "start", "geonames.BackfillCells", *options)["id"]
     with runworker(url, "--processes", "2", "--concurrency", "4") as worker:
-        eventually(lambda: tables.one(COUNT) > done_before + 2_000, "some cells")
+        eventually(lambda: tables.one(COUNT) > done_before + 1_000, "some cells")
         power_cut(worker)
     at_the_cut = tables.one(COUNT)
-    assert at_the_cut < 40_000
+    assert at_the_cut < 15_000
 
     with runworker(url, "--processes", "2", "--concurrency", "4") as worker:
-        eventually(lambda: tables.one(COUNT) > at_the_cut + 2_000, "others took over", 60)
+        eventually(lambda: tables.one(COUNT) > at_the_cut + 1_000, "others took over", 60)
         assert in_json(url, "pause", id, "--reason=lunch")["status"] == "paused"
         working = "SELECT count(*) FROM ranges_rangenode WHERE state = 'running'"
         eventually(lambda: tables.one(working) == 0, "no leaf is at work")
         at_rest = tables.one(COUNT)
         assert in_json(url, "verify", id)["findings"] == []
-        assert tables.one(COUNT) == at_rest < 40_000
+        assert tables.one(COUNT) == at_rest < 15_000
 
         assert in_json(url, "resume", id)["status"] == "running"
         status = "SELECT status FROM ranges_rangerun"
@@ -153,9 +153,9 @@ def test_every_city_gets_its_cell_once_though_workers_are_killed_and_the_run_is_
         assert worker.stop() == 0
 
     found = in_json(url, "verify", id)
-    assert (found["ok"], found["findings"], found["rows_ok"]) == (True, [], 40_000 - done_before)
-    assert tables.one("SELECT count(*) FROM touched") == 40_000 - done_before
-    assert tables.one("SELECT count(DISTINCT id) FROM touched") == 40_000 - done_before
+    assert (found["ok"], found["findings"], found["rows_ok"]) == (True, [], 15_000 - done_before)
+    assert tables.one("SELECT count(*) FROM touched") == 15_000 - done_before
+    assert tables.one("SELECT count(DISTINCT id) FROM touched") == 15_000 - done_before
     for country, latitude, longitude, cell in tables.rows(
         "SELECT country, latitude, longitude, cell FROM geonames_city"
     ):
