@@ -27,6 +27,10 @@ def ask(
         opening, closing = "BEGIN", "ROLLBACK"
     before = [opening, *(f"SET LOCAL {name} = {value}" for name, value in settings.items())]
     with connection.cursor() as cursor:
+        # After a ROLLBACK the driver forgets what it has prepared, the statements of a lane too,
+        # unless it prepares nothing.
+        driver = connection.connection
+        usual, driver.prepare_threshold = driver.prepare_threshold, None
         try:
             if connection.settings_dict["OPTIONS"].get("server_side_binding"):
                 # The server takes values with one statement at a time.
@@ -44,3 +48,5 @@ def ask(
             with suppress(Exception):
                 cursor.execute(closing)
             raise
+        finally:
+            driver.prepare_threshold = usual

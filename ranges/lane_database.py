@@ -37,15 +37,11 @@ class LaneDatabase:
     def rows(self, sql: str, params: Params) -> list[Row]:
         """Of a statement that returns rows."""
         with self._wrapper.wrap_database_errors:
-            cursor = self._ready()
-            cursor.execute(sql, params, prepare=self._prepares)
-            return cursor.fetchall()
+            return self._execute(sql, params).fetchall()
 
     def run(self, sql: str, params: Params) -> int:
         with self._wrapper.wrap_database_errors:
-            cursor = self._ready()
-            cursor.execute(sql, params, prepare=self._prepares)
-            return cursor.rowcount
+            return self._execute(sql, params).rowcount
 
     def transaction(self) -> Any:
         return transaction.atomic(using=self.alias)
@@ -78,6 +74,17 @@ class LaneDatabase:
             return False
         connection = wrapper.connection
         return connection is None or connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+    def _execute(self, sql: str, params: Params) -> psycopg.Cursor[Row]:
+        cursor = self._ready()
+        connection = cursor.connection
+        # Django has the driver prepare nothing, unless it is told to.
+        usual = connection.prepare_threshold
+        connection.prepare_threshold = 0 if self._prepares else None
+        try:
+            return cursor.execute(sql, params, prepare=self._prepares)
+        finally:
+            connection.prepare_threshold = usual
 
     def _begin(self, limits: str) -> None:
         """Begin the transaction that Django thinks it is in already, with its limits."""

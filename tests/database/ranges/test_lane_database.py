@@ -8,6 +8,7 @@ from django.db.transaction import TransactionManagementError
 from django.db.utils import DataError, IntegrityError, ProgrammingError
 
 from jobs.models import Queue
+from ranges.asking import ask
 from ranges.lane_database import LaneDatabase
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -91,13 +92,27 @@ def test_errors_are_those_of_django_and_its_connection_hears_of_them() -> None:
     assert names() == ["once"]
 
 
-def test_a_statement_is_prepared_once() -> None:
+@pytest.mark.parametrize("threshold", [None, 2])
+def test_a_statement_is_prepared_once_whatever_django_does_between(threshold: int | None) -> None:
     database = LaneDatabase()
-    for number in range(3):
-        assert database.rows("SELECT %(n)s::int + 41", {"n": number}) == [(number + 41,)]
+    connection.ensure_connection()
+    usual = connection.connection.prepare_threshold
+    connection.connection.prepare_threshold = threshold
+    try:
+        for number in range(4):
+            with database.leaf(lock_seconds=1, statement_seconds=0):
+                Queue.objects.create(name=f"queue {number}")
+                ask(connection, "SELECT count(*) FROM jobs_queue", (), {"jit": "off"})
+                assert database.rows("SELECT %(n)s::int + 41", {"n": number}) == [(number + 41,)]
+        assert connection.connection.prepare_threshold == threshold
+    finally:
+        connection.connection.prepare_threshold = usual
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 41'")
-        assert cursor.fetchone()[0] == 1
+        cursor.execute(
+            "SELECT generic_plans + custom_plans FROM pg_prepared_statements"
+            " WHERE statement LIKE '%+ 41'"
+        )
+        assert cursor.fetchall() == [(4,)]
 
 
 def test_a_connection_that_was_closed_is_opened_again() -> None:
