@@ -1,6 +1,6 @@
 """Axes under test, each with a strategy for its keys and the keys at which arithmetic goes wrong.
 
-`COPPICE_PROPERTY_EXAMPLES` sets how many examples each property is tried with: 300 if not set.
+`COPPICE_PROPERTY_EXAMPLES` sets how many examples each property is tried with: 100 if not set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ranges.axes import (
 )
 
 many = settings(
-    max_examples=int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300")),
+    max_examples=int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "100")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -267,8 +267,8 @@ def test_claims_and_commits_read_a_bounded_number_of_rows_among_many_runs() -> N
             run=other, kind="strand", state="done", lo=n, hi=n + 1, cur=n + 1, resv=n + 1,
             width_ok=1,
         )
-        for other in [RangeRun.objects.create(name="t.Other", axis={"type": "int"}, lo=0, hi=5_000)]
-        for n in range(5_000)
+        for other in [RangeRun.objects.create(name="t.Other", axis={"type": "int"}, lo=0, hi=2_000)]
+        for n in range(2_000)
     )  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE ranges_rangenode")

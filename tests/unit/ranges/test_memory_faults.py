@@ -573,7 +573,29 @@ def test_text_ranges_tile_between_their_bounds() -> None:
 # H. Listeners
 
 
-def test_a_listener_that_fails_or_is_slow_changes_nothing() -> None:
+def test_a_listener_that_is_slow_holds_up_its_own_lane_alone() -> None:
+    others_got_on, first = threading.Event(), threading.Lock()
+
+    def slow(event: Event) -> None:
+        if first.acquire(blocking=False):
+            assert others_got_on.wait(PATIENCE_SECONDS)
+
+    class NothingHere(Counted):
+        over = IntRange(0, 100)
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            super().process(leaf, context)
+            if len(self.seen) > 50:
+                others_got_on.set()
+
+    stop = on("node.started", slow)
+    try:
+        assert seen_by(NothingHere(), concurrency=2) == list(range(100))
+    finally:
+        stop()
+
+
+def test_a_listener_that_fails_changes_nothing() -> None:
     def fail(event: Event) -> None:
         raise RuntimeError("a listener's own fault")
 
