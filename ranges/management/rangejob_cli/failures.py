@@ -46,7 +46,9 @@ def run(stdout: OutputWrapper, options: dict[str, Any]) -> None:
         print_table(stdout, _table(rows))
         if options["tracebacks"]:
             for row in rows:
-                stdout.write(f"\n{row.id}:\n{row.traceback.rstrip()}")
+                stdout.write(f"\n{row.id}:")
+                for line in row.traceback.splitlines():
+                    stdout.write(shown(line).plain)
 
 
 def _facts(row: RangeFailure, with_traceback: bool) -> dict[str, Any]:

@@ -230,7 +230,9 @@ class TestActing:
         rows = answer("failures", id, "--state=open")["failures"]
         assert sorted(int(row["key"]) for row in rows) == [7, 8, 700]
         assert "traceback" not in rows[0]
-        assert "ValueError" in run("failures", id, "--tracebacks")
+        traced = run("failures", id, "--tracebacks")
+        assert "ValueError" in traced
+        assert "\x1b" not in traced
 
         assert "3 failures" in run("retry-failed", id)
         assert the(id).status == RunStatus.RUNNING
