@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -228,6 +229,11 @@ def _answer(what: str, args: list[Any], options: dict[str, Any]) -> Any:
             return os.waitstatus_to_exitcode(os.waitpid(args[0], 0)[1])
         case "rescue":
             return len(rescue.rescue_orphans(DjangoDatabase(), args[0], "killed"))
+        case "shift":
+            import time_machine
+
+            time_machine.travel(datetime.now(UTC) + timedelta(seconds=args[0])).start()
+            return None
         case "work":
             return sum(run_due_jobs(retries=True).values())
         case "start":

@@ -52,6 +52,23 @@ def test_a_run_over_a_table_touches_each_undone_row_once_and_completes(runs: Run
     assert (verdict["ok"], verdict["unfinished"], verdict["rows_ok"]) == (True, 0, 40_000)
 
 
+def test_two_runs_over_the_same_rows_at_one_time_touch_each_row_once(runs: Runs) -> None:
+    runs.tables.rows(
+        "INSERT INTO toy_key (todo, hits) SELECT true, 0 FROM generate_series(1, 20000)"
+    )
+    runs.tables.rows("ANALYZE toy_key")
+    both = [runs.start("toys.Touch", max_range_size=50, params={"seconds": 0.01}) for _ in range(2)]
+    for run in both:
+        runs.becomes(run, "completed")
+
+    assert runs.tables.rows("SELECT todo, hits, count(*) FROM toy_key GROUP BY 1, 2") == [
+        (False, 1, 20_000)
+    ]
+    shares = [runs.call("verify", run)["rows_ok"] for run in both]
+    assert sum(shares) == 20_000
+    assert min(shares) > 0  # both were at work
+
+
 def test_a_plain_range_is_tiled_by_its_leaves(runs: Runs) -> None:
     run = runs.start("toys.Note")
     runs.becomes(run, "completed")

@@ -167,6 +167,27 @@ def test_outside_a_transaction_a_kill_repeats_a_part_of_one_leaf_with_the_same_i
 # Dead, or only slow
 
 
+def test_clocks_an_hour_off_change_nothing(runs: Runs) -> None:
+    run = runs.start("toys.Effects", params={"bad": BAD})
+    fast, slow = ["shift", 3_600], ["shift", -3_600]
+    runs.killed_at(Failpoint("commit", "after"), fast, ["work"])
+    runs.killed_at(Failpoint("hold", "committed"), slow, ["work"])
+    with runs.gate():
+        other = runs.start("toys.Effects", concurrency=1, params={"waits": 7})
+        late = runs.fork(fast, ["work"])
+        runs.wait_for_the_gate()
+        assert runs.fork(slow, ["work"]).ended() == 0
+    assert late.ended() == 0
+
+    assert (runs.status(run), runs.status(other)) == ("partially_failed", "completed")
+    assert runs.effects(run) == {key: 1 for key in KEYS if key != BAD}
+    assert runs.effects(other) == dict.fromkeys(KEYS, 1)
+    assert is_proved(runs, run)
+    assert is_proved(runs, other)
+    ago = "SELECT abs(extract(epoch FROM finished_at - clock_timestamp())) FROM ranges_rangerun"
+    assert all(seconds < 600 for (seconds,) in runs.tables.rows(ago))
+
+
 def test_a_lane_that_comes_back_after_its_strand_was_taken_over_is_rolled_back(runs: Runs) -> None:
     with runs.gate():
         run = runs.start("toys.Effects", concurrency=1, params={"waits": 22})
