@@ -18,11 +18,12 @@ EFFECTS = "INSERT INTO toy_effect"
 
 class Failpoint(NamedTuple):
     statement: str
-    """A name of `ranges.statements`, in lower case, or one of those above."""
+    """A name of `ranges.statements`, in lower case, one of those above, or any."""
     moment: str
     """before, after, or committed."""
     behind: str = ""
     """Counts only once that statement was executed."""
+    nth: int = 1
 
 
 def arm(point: Failpoint) -> None:
@@ -30,17 +31,21 @@ def arm(point: Failpoint) -> None:
     from ranges.statements import ORDINAL
 
     def text(name: str) -> str:
-        return {"failures": FAILURES, "effects": EFFECTS}.get(name) or getattr(ORDINAL, name)
+        ours = {"failures": FAILURES, "effects": EFFECTS, "any": ""}
+        return ours[name] if name in ours else getattr(ORDINAL, name)
 
     wanted, behind = text(point.statement), text(point.behind) if point.behind else ""
     execute: Callable[..., Any] = psycopg.Cursor.execute
     commit = psycopg.Connection.commit
     counts = not behind
+    left = point.nth
     executed = False
 
     def struck_execute(self: Any, query: Any, *args: Any, **options: Any) -> Any:
-        nonlocal counts, executed
+        nonlocal counts, executed, left
         is_it = counts and str(query).startswith(wanted)
+        left -= is_it
+        is_it = is_it and left <= 0
         if is_it and point.moment == "before":
             die()
         answer = execute(self, query, *args, **options)

@@ -5,6 +5,8 @@ Each case is a real SIGKILL of a real process; what follows is what a leader doe
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Iterator
 from itertools import product
 
@@ -14,6 +16,7 @@ from tests.processes.failpoints import Failpoint
 from tests.processes.ranging import Runs, runs_on
 
 BAD = 33
+SAMPLES = min(259, int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300")) // 50)
 KEYS = range(60)
 MOMENTS = ("before", "after", "committed")
 LEAVES = [
@@ -72,6 +75,23 @@ def test_a_lane_killed_at_any_statement_repeats_no_effect_and_loses_none(
     assert (runs.status(run), runs.failed_keys(run)) == ("partially_failed", [BAD])
     assert runs.effects(run) == {key: 1 for key in KEYS if key != BAD}
     assert is_proved(runs, run)
+
+
+def test_a_lane_killed_at_its_nth_statement_whichever_that_is_loses_and_repeats_nothing(
+    runs: Runs,
+) -> None:
+    most = 260  # more than the whole run has
+    for nth in random.sample(range(1, most), SAMPLES):
+        run = runs.start("toys.Effects", params={"bad": BAD})
+        killed = runs.fork(dies_at=Failpoint("any", random.choice(MOMENTS), nth=nth))
+        killed.ended()
+        killed.lose()
+        runs.work_off()
+        print(nth, runs.status(run))
+
+        assert (runs.status(run), runs.failed_keys(run)) == ("partially_failed", [BAD])
+        assert runs.effects(run) == {key: 1 for key in KEYS if key != BAD}
+        assert is_proved(runs, run)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
