@@ -22,6 +22,17 @@ def permissions_named(names: Iterable[str]) -> list[Any]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that other tests counted, and no limit on how often a test may ask."""
+    from django.core.cache import cache
+
+    from jobs.api.base import CoppiceView
+
+    cache.clear()
+    monkeypatch.setattr(CoppiceView, "throttle_classes", [])
+
+
 @pytest.fixture
 def user_of(db: None) -> Callable[..., Any]:
     """`user_of("Operator")`: a new person of a shipped group, of permissions, or "superuser"."""

@@ -8,6 +8,8 @@ from typing import Any
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
+from jobs.permissions import GROUPS
+
 
 def client_of(group: str | None = None, *permissions: str) -> Client:
     """Signed in as staff: of a group ("" for none), with more permissions; None: a superuser."""
@@ -15,16 +17,20 @@ def client_of(group: str | None = None, *permissions: str) -> Client:
         f"user-{secrets.token_hex(3)}", is_staff=True, is_superuser=group is None
     )
     if group:
-        user.groups.add(Group.objects.get(name=group))
-    for name in permissions:
-        app, _, code = name.partition(".")
-        user.user_permissions.add(
-            Permission.objects.get(content_type__app_label=app, codename=code)
-        )
+        # A test that empties all tables has emptied the groups as well.
+        made, _ = Group.objects.get_or_create(name=group)
+        made.permissions.set(_named(name) for name in GROUPS[group])
+        user.groups.add(made)
+    user.user_permissions.add(*(_named(name) for name in permissions))
     client = Client()
     client.force_login(user)
     client.username = user.username  # type: ignore[attr-defined]
     return client
+
+
+def _named(permission: str) -> Permission:
+    app, _, code = permission.partition(".")
+    return Permission.objects.get(content_type__app_label=app, codename=code)
 
 
 def read(client: Client, url: str, status: int = 200, **data: Any) -> str:

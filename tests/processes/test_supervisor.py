@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from config.servers import Postgres
+from jobs.registry import OWN_QUEUE
 from tests.processes.running import Running, Tables, eventually, run, runworker, standins
 
 
@@ -38,7 +39,7 @@ def test_a_child_is_entered_vouched_for_and_stopped(tables: Tables) -> None:
         assert {row[1] for row in rows} == pids
         assert len({row[0] for row in rows}) == 2
         assert {row[2] for row in rows} == {"running"}
-        assert all(row[3] == ["a", "b"] and row[4] for row in rows)
+        assert all(row[3] == ["a", "b", OWN_QUEUE] and row[4] for row in rows)
         assert worker.stop() == 0
 
     assert tables.workers() == ["stopped", "stopped"]

@@ -19,7 +19,7 @@ export function start() {
   const choice = document.getElementById("log-level");
   choice.addEventListener("change", () => (list.dataset.level = choice.value));
   const aloud = document.getElementById("log-aloud");
-  aloud.addEventListener("change", () => list.setAttribute("aria-live", aloud.checked ? "polite" : "off"));
+  aloud.addEventListener("change", () => list.parentElement.setAttribute("aria-live", aloud.checked ? "polite" : "off"));
   document.querySelector("[data-log-thaw]").addEventListener("click", () => {
     list.scrollTop = 0;
     thaw();
