@@ -245,7 +245,7 @@ def _answer(what: str, args: list[Any], options: dict[str, Any]) -> Any:
     return answer if isinstance(answer, int) else str(answer)
 
 
-def _fork(worker: str, script: list[list[Any]], dies_at: list[str] | None) -> int:
+def _fork(worker: str, script: list[list[Any]], dies_at: list[Any] | None) -> int:
     pid = os.fork()
     if pid:
         return pid
