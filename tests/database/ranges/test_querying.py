@@ -440,7 +440,9 @@ def test_boundaries_follow_the_rows_that_need_work(monkeypatch: pytest.MonkeyPat
     # Fewer than the pages hold: the sample must not be of their beginning.
     monkeypatch.setattr(statistics, "SAMPLED_ROWS", 1_000)
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE keyed_numbered CASCADE")  # and the pages that other tests left empty
+        cursor.execute(
+            "TRUNCATE keyed_numbered CASCADE"
+        )  # and the pages that other tests left empty
     fill(40_000, done="n < 30000")
     counts = shares(QuerySource(Numbered.objects.all(), todo=Q(done=False)), 4)
     assert len(counts) == 4
