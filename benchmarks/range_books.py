@@ -25,6 +25,7 @@ LOOKS = {Scale.FULL: 100, Scale.QUICK: 30, Scale.SMOKE: 3}
 KILLED_ROWS = 400_000
 KILLED_LEAF = 200
 
+READY = "SELECT pid FROM jobs_worker WHERE state = 'running'"
 NOTE_TOUCHES = (
     "CREATE TABLE touched (id bigint)",
     """
@@ -124,16 +125,17 @@ def _one_killed_run(database: Database, most: int) -> tuple[int, float]:
             run.refresh_from_db()
             if run.status != "running":
                 break
-            children = worker.children
-            # One that has just started holds nothing, and a worker gives up on those that never do.
-            old = [child for child in children if time.time() - child.create_time() > 2]
-            if old:
+            # One that has just started holds nothing, and a worker whose children die again and
+            # again before they are ready gives up.
+            ready = {pid for (pid,) in database.rows(READY)}
+            victims = [child for child in worker.children if child.pid in ready]
+            if victims:
                 try:
-                    random.choice(old).kill()
+                    random.choice(victims).kill()
                 except psutil.NoSuchProcess:
                     continue
                 kills += 1
-        wait_until_ended(database, run)
+        wait_until_ended(database, run, worker)
     if not run.verify().is_complete:
         raise RuntimeError(f"the run did not cover its range: {run.verify().problems}")
     return kills, time.monotonic() - started

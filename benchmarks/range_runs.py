@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import records
-from benchmarks.stage import Database, Stage, wait_until
+from benchmarks.stage import Database, Stage, Worker, wait_until
 from ranges.declaring import RangeJob
 from ranges.models import RangeRun
 from ranges.progress import Progress, progress
@@ -36,9 +36,9 @@ def run_on_workers(
     They go from the planning of the run to its proof, by the database's clock.
     """
     slots = -(-lanes // processes) + 1
-    with database.workers(processes=processes, concurrency=slots, records=notes):
+    with database.workers(processes=processes, concurrency=slots, records=notes) as worker:
         run = job.start(*args, concurrency=lanes, **options)
-        wait_until_ended(database, run)
+        wait_until_ended(database, run, worker)
     run.refresh_from_db()
     if run.status != RunStatus.COMPLETED:
         raise RuntimeError(f"the run is {run.status}: {run.reason}")
@@ -65,11 +65,14 @@ def leaf_seconds(notes: Path, leaves: int | None = None) -> float:
     )
 
 
-def wait_until_ended(database: Database, run: RangeRun) -> None:
+def wait_until_ended(database: Database, run: RangeRun, worker: Worker) -> None:
     """Ended, or paused by itself, from which it would not go on."""
     rests = {str(status) for status in (*ENDED, RunStatus.PAUSED)}
-    wait_until(
-        lambda: database.one("SELECT status FROM ranges_rangerun WHERE id = %s", run.id) in rests,
-        "the run has ended",
-        LONGEST_SECONDS,
-    )
+
+    def rested() -> bool:
+        if worker.process.poll() is not None:
+            raise RuntimeError(f"runworker ended: {worker.log.read_text()[-2_000:]}")
+        status = database.one("SELECT status FROM ranges_rangerun WHERE id = %s", run.id)
+        return status in rests
+
+    wait_until(rested, "the run has ended", LONGEST_SECONDS)

@@ -189,11 +189,12 @@ def _look(stage: Stage, database: Database, job: type[RangeJob], size: Size, lef
     itself: from before it is started to its end.
     """
     notes, leaf = new_notes(stage), Leaf(max_size=size.leaf)
-    with database.workers(processes=1, concurrency=LOOKING_LANES + 1, records=notes):
+    slots = LOOKING_LANES + 1
+    with database.workers(processes=1, concurrency=slots, records=notes) as worker:
         started = time.time()
         run = job.start(concurrency=LOOKING_LANES, leaf=leaf)
         if not left:
-            wait_until_ended(database, run)
+            wait_until_ended(database, run, worker)
             run.refresh_from_db()
             assert run.status == "completed"
             assert run.finished_at is not None
