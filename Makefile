@@ -72,10 +72,15 @@ integration: $(VENV)/.dev packages ## All other tests, on the embedded servers
 database: $(VENV)/.dev ## The database tests only
 	@$(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS)
 
-system-database: $(VENV)/.dev ## The database tests again, on the system's PostgreSQL if there is one
+# The tests of statements and plans: what another version of PostgreSQL could do otherwise.
+STATEMENTS = $(addprefix tests/database/,test_claim.py test_complete.py test_edges.py test_enqueue.py \
+	test_lifecycle.py test_listing.py test_listing_plans.py test_plans.py test_rescue.py test_retention.py \
+	test_schedules_tick.py test_stats.py)
+
+system-database: $(VENV)/.dev ## Tests of statements again, on the system's PostgreSQL if there is one
 	@if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
 		echo "Once more, on the system's PostgreSQL"; \
-		COPPICE_TEST_SYSTEM_POSTGRES=1 $(CLEAN_ENV) $(PY) -m pytest tests/database -n 2 --dist loadfile $(ARGS); \
+		COPPICE_TEST_SYSTEM_POSTGRES=1 $(CLEAN_ENV) $(PY) -m pytest $(STATEMENTS) -n 4 --dist loadfile $(ARGS); \
 	else echo "No PostgreSQL below /usr/lib/postgresql: the second run is left out."; fi
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can

@@ -71,7 +71,7 @@ def test_a_child_that_outlives_a_killable_attempt_does_not_hold_its_slot(world: 
     payload = {"what": "a child that lives on"}
     with runworker(world.url, "--concurrency", "1") as worker:
         [bad] = world.enqueue_all("prove.reach_apart", 1, payload=payload, max_attempts=1)
-        world.becomes(bad, "failed", 15)
+        world.becomes(bad, "failed", 45)
         assert worker.stop() == 0
 
     assert world.attempts(bad) == ["lost"]

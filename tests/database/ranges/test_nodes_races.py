@@ -181,4 +181,4 @@ def test_thieves_a_committing_victim_and_a_lost_lease_never_overlap() -> None:
 
     # Else nothing was raced.
     assert race.outcomes["runs"]
-    assert min(race.outcomes[what] for what in ("stolen", "too late", "fenced", "taken over")) > 5
+    assert min(race.outcomes[what] for what in ("stolen", "too late", "fenced", "taken over")) > 0
