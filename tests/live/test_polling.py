@@ -27,6 +27,8 @@ def poll(site: Site, *topics: str, after: str | None = None) -> Any:
 
 
 def test_a_poll_tells_what_a_socket_would(site: Site, tell: Callable[..., None]) -> None:
+    first: Any = {}
+    second: Any = {}
     for _ in range(10):
         first = poll(site, "jobs?queue=a", "workers")
         assert (first["op"], first["feed"], first["events"]) == ("frame", "live", [])
