@@ -52,10 +52,12 @@ def test_once_a_pause_has_returned_no_job_is_changed(
     wait_until_blocked()
     gate.go.set()
     held = person.result()
-    assert (held.status, held.changed) == (status, 6)
+    # The walk may have begun another batch before the waiting pause had its turn.
+    assert held.status == status
+    assert held.changed in (6, 9)
     assert worker.result() is None
-    assert bulk.get(operation.id).changed == 6
-    assert JobLog.objects.filter(event="retried").count() == 6
+    assert bulk.get(operation.id).changed == held.changed
+    assert JobLog.objects.filter(event="retried").count() == held.changed
 
 
 def test_a_worker_that_was_declared_dead_and_its_heir_change_each_job_once(
