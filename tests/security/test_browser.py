@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from jobs import tokens
+from tests.browsers import CHROMIUM, chromium
 from tests.factories import make_job
 from tests.security.people import person
 
-CHROMIUM = shutil.which("chromium")
 SCRIPT = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
 WATCH = """
 window.refused = [];
@@ -34,28 +33,24 @@ PUT_IN = """
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on PATH"),
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="/usr/bin/chromium is not installed"),
     pytest.mark.django_db(transaction=True),
 ]
 
 
 @pytest.fixture
-def page(live_server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+def page(live_server: Any) -> Iterator[Page]:
     """A browser in which a superuser is signed in."""
-    # The browser's own loop runs in this thread.
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
     client = Client()
     client.force_login(person(superuser=True))
     cookie = client.cookies[settings.SESSION_COOKIE_NAME].value
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as browser:
         context = browser.new_context(base_url=live_server.url)
         context.add_init_script(WATCH)
         context.add_cookies(
             [{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": live_server.url}]
         )
         yield context.new_page()
-        browser.close()
 
 
 def refused(page: Page) -> Any:

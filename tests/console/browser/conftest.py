@@ -11,7 +11,6 @@ its test, whatever it was about.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,11 +21,11 @@ from typing import Any
 
 import pytest
 
+from tests.browsers import CHROMIUM, chromium
 from tests.live.conftest import Server, daphne, live_database, live_redis_url
 
 __all__ = ["live_database", "live_redis_url"]
 
-CHROMIUM = Path("/usr/bin/chromium")
 AXE = Path(__file__).resolve().parents[1] / "vendor" / "axe" / "axe.min.js"
 WATCH = """
 window.violations = [];
@@ -48,23 +47,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _in_shared_database(
-    live_database: str, django_db_modify_db_settings: None, django_db_blocker: Any
+    live_database: str, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[None]:
     """This process works where the server does, without transactions that would hide it."""
     from django.db import connections
 
     wrapper = connections["default"]
     before = wrapper.settings_dict["NAME"]
-    unsafe = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright keeps a loop in this thread
     with django_db_blocker.unblock():
         wrapper.close()
         wrapper.settings_dict["NAME"] = live_database
         yield
         wrapper.close()
         wrapper.settings_dict["NAME"] = before
-    if unsafe is None:
-        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +69,7 @@ def _start_server(
     # DEBUG: style sheets and scripts are served without being collected first.
     environment = {"REDIS_URL": live_redis_url, "COPPICE_ENVIRONMENT": "staging", "DEBUG": "true"}
     environment["COPPICE_LIVE_CONNECTIONS_PER_USER"] = "400"
+    environment["COPPICE_WEBHOOK_ALLOW"] = "127.0.0.0/8"
     with ExitStack() as stack:
 
         def start() -> Server:
@@ -90,14 +86,11 @@ def server(_in_shared_database: None, _start_server: Callable[[], Server]) -> Se
 
 @pytest.fixture(scope="module")
 def browser(_in_shared_database: None) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect
 
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+    expect.set_options(timeout=60_000)
+    with chromium() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +112,7 @@ class Person:
     """A browser of one person, and what went wrong in it."""
 
     context: Any
-    server: Server
+    origin: str
     username: str
     problems: list[str] = field(default_factory=list)
     pages: list[Any] = field(default_factory=list)
@@ -128,13 +121,13 @@ class Person:
         page = self.context.new_page()
         page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
         page.on("console", self._note)
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         self.pages.append(page)
         self.go(page, path, status=status)
         return page
 
     def go(self, page: Any, path: str, *, status: int = 200) -> None:
-        answer = page.goto(f"{self.server.origin}{path}")
+        answer = page.goto(f"{self.origin}{path}")
         assert answer.status == status, f"{path}: {answer.status}"
 
     def serious(self, page: Any) -> list[str]:
@@ -171,10 +164,11 @@ def person(browser: Any, server: Server) -> Iterator[Callable[..., Person]]:
 
     def make(group: str | None = None, **options: Any) -> Person:
         cookie, username = sign_in(group)
+        origin = options.pop("origin", server.origin)
         context = browser.new_context(**{"reduced_motion": "reduce", **options})
         context.add_init_script(WATCH)
-        context.add_cookies([{**cookie, "url": server.origin}])
-        found = Person(context=context, server=server, username=username)
+        context.add_cookies([{**cookie, "url": origin}])
+        found = Person(context=context, origin=origin, username=username)
         made.append(found)
         return found
 
