@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from django.utils import timezone
+
 from jobs import conf, edges
 from jobs.database import Database
 from jobs.models import Job
@@ -42,10 +46,10 @@ def why_not_running(database: Database, job: Job, now: float) -> list[str]:
             return [f"held: {job.hold_reason}" if job.hold_reason else "held"]
         case State.SCHEDULED:
             assert job.due_at is not None
-            return [f"not due until {job.due_at:%Y-%m-%d %H:%M:%S %Z}", *_nobody(database, job)]
+            return [f"not due until {_said(job.due_at)}", *_nobody(database, job)]
         case State.RETRYING:
             assert job.due_at is not None
-            again = f"runs again at {job.due_at:%Y-%m-%d %H:%M:%S %Z}"
+            again = f"runs again at {_said(job.due_at)}"
             return [again, *_nobody(database, job)]
         case State.READY:
             return _nobody(database, job) or ["waits for a free slot"]
@@ -66,6 +70,11 @@ def _blocked(database: Database, job: Job) -> list[str]:
     if len(blockers) > BLOCKERS_SHOWN:
         reasons.append(f"waits for {len(blockers) - BLOCKERS_SHOWN:,} others")
     return reasons or ["waits for other jobs"]
+def _said(at: datetime) -> str:
+    """In the zone in force: where nobody chose one, the project's."""
+    return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}"
+
+
 
 
 def _nobody(database: Database, job: Job) -> list[str]:

@@ -184,7 +184,7 @@ class CronRule:
         calendar = _calendar(expression)
         times = [time(hour, minute) for hour in calendar.hours for minute in calendar.minutes]
         object.__setattr__(self, "cron", expression)
-        object.__setattr__(self, "zone", _zone(self.time_zone))
+        object.__setattr__(self, "zone", zone_named(self.time_zone))
         object.__setattr__(self, "_calendar", calendar)
         object.__setattr__(self, "_times", sorted(times))
 
@@ -334,7 +334,8 @@ def _calendar(expression: str) -> CronSim:
     return calendar
 
 
-def _zone(name: object) -> ZoneInfo:
+def zone_named(name: object) -> ZoneInfo:
+    """Raises InvalidInput."""
     # "localtime" and its like depend on the machine.
     if isinstance(name, str) and _ZONE_NAME.fullmatch(name) and name[0].isupper():
         try:

@@ -15,6 +15,7 @@ from jobs.admin.overview import fleet, flows, numbers, one_queue
 from jobs.admin.overview.panels import chart_context, span_of
 from jobs.console import confirming, kept, pages, sample
 from jobs.console.admins import ConsoleAdmin
+from jobs.console.lists import size_of
 from jobs.console.navigation import Badge, Entry
 from jobs.console.sample import paused_queues
 from jobs.database import DjangoDatabase
@@ -23,6 +24,7 @@ from jobs.models import AuditEntry, Queue
 from jobs.texts import clean
 
 ROWS = 100
+"""Usually."""
 ENTRIES = 10
 
 
@@ -63,14 +65,15 @@ class QueueAdmin(ConsoleAdmin):
         self.require_view(request)
         after = clean(request.GET.get("after", ""), 60)
         try:
-            found = flows.read(after=after, limit=ROWS + 1) if after else flows.flows()
+            found = flows.read(after=after, limit=rows + 1) if after else flows.flows()
         except TooBroad:
+        rows = size_of(request, ROWS)
             found = None
         context = {
             "title": "Queues",
-            "flows": found and found[:ROWS],
+            "flows": found and found[:rows],
             "too_broad": found is None,
-            "older": found[ROWS - 1].name if found and len(found) > ROWS else "",
+            "older": found[rows - 1].name if found and len(found) > rows else "",
             "after": after,
             "may_pause": self.may(request, permissions.PAUSE_QUEUE),
         }

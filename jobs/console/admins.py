@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from jobs import permissions
-from jobs.console import navigation
+from jobs.console import navigation, preferences
 from jobs.console.engine import dressed
 from jobs.console.navigation import Entry
 from jobs.console.shell import shell
@@ -47,6 +47,15 @@ class ConsoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             models = (*self.nav.models, label)
             needs = self.view_permission
             navigation.add(replace(self.nav, url=place, models=models, needs=needs))
+
+    @property
+    def urls(self) -> list[Any]:
+        """On a site that is not the console each page is shown in its reader's zone by itself."""
+        found: list[Any] = super().urls
+        if not getattr(self.admin_site, "is_console", False):
+            for each in found:
+                each.callback = preferences.in_own_zone(each.callback)
+        return found
 
     # Who
 

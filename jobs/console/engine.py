@@ -16,6 +16,7 @@ from django.contrib import admin
 from django.core.signals import setting_changed
 from django.template.backends.django import DjangoTemplates
 from django.template.response import TemplateResponse
+from django.utils import timezone
 
 OURS = Path(__file__).parent / "templates"
 STOCK = Path(admin.__file__).parent / "templates"
@@ -44,10 +45,24 @@ def dressed[R](response: R) -> R:
     if isinstance(response, TemplateResponse) and not response.is_rendered:
         names = response.template_name
         if isinstance(names, str):
-            response.template_name = engine().get_template(names)
+            response.template_name = _Zoned(engine().get_template(names))
         elif isinstance(names, list | tuple):
-            response.template_name = _first(list(names))
+            response.template_name = _Zoned(_first(list(names)))
     return response
+
+
+class _Zoned:
+    """A template that is rendered in the zone that was in force when its page was made: Django
+    renders after the view has returned.
+    """
+
+    def __init__(self, template: Any) -> None:
+        self.template = template
+        self.zone = timezone.get_current_timezone()
+
+    def render(self, context: Any = None, request: Any = None) -> str:
+        with timezone.override(self.zone):
+            return str(self.template.render(context, request))
 
 
 def rendered(name: str, context: dict[str, Any], request: Any = None) -> str:

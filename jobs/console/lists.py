@@ -21,14 +21,16 @@ from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
+from jobs.console import preferences
 from jobs.console.admins import ConsoleAdmin
 from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput, TooBroad
 from jobs.limits import limited
+from jobs.models.preferences import ROWS as KNOWN_ROWS
 
 SECONDS = 3.0
 AFTER, BEFORE, ROWS = "after", "before", "rows"
-SIZES = (25, 50, 100)
+SIZES = KNOWN_ROWS
 PLACE = "~"
 """Between the values of a place."""
 
@@ -92,10 +94,14 @@ def _written(value: Any) -> str:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def size_of(request: HttpRequest) -> int:
-    """How many rows a page has: `rows=25`, 50 or 100."""
+def size_of(request: HttpRequest, usual: int = 50) -> int:
+    """How many rows a page has: as the address says (`rows=25`, 50 or 100), as the person has chosen,
+    or as the list usually has.
+    """
     asked = request.GET.get(ROWS, "")
-    return int(asked) if asked.isdecimal() and int(asked) in SIZES else 50
+    if asked.isdecimal() and len(asked) < 6 and int(asked) in SIZES:
+        return int(asked)
+    return preferences.of(request).rows or usual
 
 
 class KeysetChangeList(ChangeList):

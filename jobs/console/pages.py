@@ -34,7 +34,7 @@ class Page(View):
     title: ClassVar[str] = ""
     template: ClassVar[str] = ""
     needs: ClassVar[str] = permissions.VIEW
-    """The permission without which the page answers 403."""
+    """The permission without which the page answers 403; empty: for all who come into the site."""
 
     site: AdminSite | None = None
 
@@ -65,7 +65,7 @@ class Page(View):
         return bool(self.request.user.has_perm(permission))
 
     def require(self, permission: str) -> None:
-        if not self.may(permission):
+        if permission and not self.may(permission):
             raise PermissionDenied
 
     @contextmanager
@@ -88,7 +88,7 @@ def add(entry: Entry | None = None) -> Callable[[type[Page]], type[Page]]:
         _pages[page.name] = page
         if entry is not None:
             url = entry.url or f"admin:{page.name}"
-            needs = page.needs if entry.needs == permissions.VIEW else entry.needs
+            needs = (page.needs if entry.needs == permissions.VIEW else "") or entry.needs
             navigation.add(replace(entry, url=url, needs=needs))
         return page
 

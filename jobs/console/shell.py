@@ -1,4 +1,4 @@
-"""What surrounds every page: navigation, environment tag, search."""
+"""What surrounds every page: navigation, environment tag, search, and how it looks to this person."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 
 from jobs import conf, permissions
-from jobs.console import navigation, sample
+from jobs.console import navigation, preferences, sample
 from jobs.errors import SettingsError
+from jobs.models.preferences import THEMES
 from jobs.states import State
 
 LOUD = ("prod", "production", "live")
@@ -32,6 +34,7 @@ def shell(request: HttpRequest, site: AdminSite) -> dict[str, Any]:
         "live": _live(request, site) if may_view else {},
         "states": [*State, "purged"] if may_view else [],
         "search": _address(site, "jobs_job_changelist") if may_view else "",
+        "display": _display(request, site),
     }
 
 
@@ -68,6 +71,20 @@ def _live(request: HttpRequest, site: AdminSite) -> dict[str, Any]:
         "poll": poll,
         "badges": _address(site, "badges"),
         "dead_after": conf.get().dead_after_seconds,
+    }
+
+
+def _display(request: HttpRequest, site: AdminSite) -> dict[str, Any]:
+    """How it looks to this person, and where that is changed."""
+    chosen = preferences.of(request)
+    theme = chosen.theme or THEMES[0]
+    return {
+        "chosen": chosen,
+        "theme": theme,
+        "next_theme": THEMES[(THEMES.index(theme) + 1) % len(THEMES)],
+        "url": _address(site, "settings"),
+        "zone": timezone.get_current_timezone_name(),
+        "offset": preferences.offset_in_words(),
     }
 
 

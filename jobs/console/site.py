@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 
 from jobs import permissions
-from jobs.console import badges, pages, panels  # noqa: F401  badges is a page
+from jobs.console import badges, pages, panels, preferences  # noqa: F401  badges is a page
 from jobs.console.engine import dressed, rendered
 from jobs.console.shell import environment, look, shell
 from jobs.security.forms import SignInForm
@@ -58,14 +58,15 @@ class ConsoleSite(AdminSite):
         @wraps(view)
         def inside(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             request.current_app = self.name
-            try:
-                look(request)
-                answer: HttpResponseBase = view(request, *args, **kwargs)
-                return dressed(answer)
-            except Http404:
-                return self.problem(request, status=404)
-            except PermissionDenied:
-                return self.problem(request, status=403)
+            with preferences.in_force(request):
+                try:
+                    look(request)
+                    answer: HttpResponseBase = view(request, *args, **kwargs)
+                    return dressed(answer)
+                except Http404:
+                    return self.problem(request, status=404)
+                except PermissionDenied:
+                    return self.problem(request, status=403)
 
         guarded = super().admin_view(inside, cacheable)
 

@@ -3,6 +3,7 @@
 from jobs.models.audit import AuditEntry, BulkOperation
 from jobs.models.history import Attempt, JobLog
 from jobs.models.job import Job, JobDependency
+from jobs.models.preferences import Preferences
 from jobs.models.queue import Queue
 from jobs.models.rollup import Rollup, Total
 from jobs.models.schedule import Schedule
@@ -22,6 +23,7 @@ __all__ = [
     "JobLog",
     "Leader",
     "LoginFailure",
+    "Preferences",
     "Queue",
     "Rollup",
     "Schedule",

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
 
 from jobs import conf, permissions
-from jobs.console.lists import SECONDS, Walk
+from jobs.console.lists import SECONDS, Walk, size_of
 from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput, TooBroad
 from jobs.limits import limited
@@ -20,7 +20,7 @@ from ranges.models import RangeRun
 from ranges.states import RunStatus
 
 SIZE = 25
-"""Each line is summed from the nodes of its run."""
+"""Usually: each line is summed from the nodes of its run."""
 WALK = Walk(order=("-id",))
 HEAVY = ("params", "metadata", "verdict")
 STATES = [status.value for status in RunStatus]
@@ -32,12 +32,13 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
         state = ""
     asked = {name: value for name, value in (("state", state), ("job", job)) if value}
     after, before = request.GET.get("after", ""), request.GET.get("before", "")
+    size = size_of(request, SIZE)
     too_broad, newer, older = False, False, False
     found: list[RangeRun] = []
     try:
-        found, newer, older = _read(state, job, after, before)
+        found, newer, older = _read(state, job, after, before, size)
     except InvalidInput:
-        found, newer, older = _read(state, job, "", "")
+        found, newer, older = _read(state, job, "", "", size)
     except TooBroad:
         too_broad = True
     shown = rows(found)
@@ -62,14 +63,16 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
     return cast("HttpResponse", admin.page(request, "admin/ranges/list.html", context))
 
 
-def _read(state: str, job: str, after: str, before: str) -> tuple[list[RangeRun], bool, bool]:
+def _read(
+    state: str, job: str, after: str, before: str, size: int
+) -> tuple[list[RangeRun], bool, bool]:
     wanted = RangeRun.objects.using(conf.get().database).defer(*HEAVY)
     if state:
         wanted = wanted.filter(status=state)
     if job:
         wanted = wanted.filter(name=job)
     with limited(DjangoDatabase(), seconds=SECONDS):
-        return WALK.page(wanted, after=after, before=before, size=SIZE)
+        return WALK.page(wanted, after=after, before=before, size=size)
 
 
 def _query(**given: str) -> str:

@@ -65,7 +65,7 @@ class TestTheList:
         other = entry("job.retry", "ivo", object_id="x")
         AuditEntry.objects.filter(id=other.id).update(at=timezone.now() - timedelta(days=3))
         client = client_of("Supervisor")
-        yesterday = f"{timezone.localtime() - timedelta(days=1):%Y-%m-%dT%H:%M}"
+        yesterday = f"{timezone.localtime() - timedelta(days=1):%Y-%m-%dT%H:%MZ}"
         for query in (
             {"actor": "rosa"},
             {"action": "queue.pause"},

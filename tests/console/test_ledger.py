@@ -181,7 +181,7 @@ class TestReading:
 
 
 class TestColumns:
-    def test_a_browser_remembers_which_are_not_wanted(self) -> None:
+    def test_it_is_kept_which_are_not_wanted(self) -> None:
         client = client_of("Operator")
         make_job("dead", queue="mail")
         assert 'scope="col" class="c-queue"' in read(client, LIST, state="dead")

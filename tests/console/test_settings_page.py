@@ -77,8 +77,10 @@ def test_who_does_not_answer_for_it_sees_health_and_display_only(group: str) -> 
     assert "clock" not in text
 
 
-def test_without_any_permission_there_is_no_page() -> None:
-    read(client_of(""), PAGE, status=403)
+def test_without_any_permission_there_is_only_how_it_looks() -> None:
+    text = read(client_of(""), PAGE, look="closer")
+    assert "d-theme" in text
+    assert not any(word in text for word in ("Health", "COPPICE_", "PostgreSQL", "Coppice</dt>"))
 
 
 def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

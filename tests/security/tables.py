@@ -249,8 +249,8 @@ admin/ranges/rangerun/<uuid:id>/change/                 GET    302 302 302 302 3
 admin/ranges/rangerun/<uuid:id>/change/                 POST   302 302 302 302 302
 admin/ranges/rangerun/<uuid:id>/picture.json            GET    403 200 200 200 200
 admin/ranges/rangerun/<uuid:id>/picture.json            POST   403 200 200 200 200
-admin/settings/                                         GET    403 200 200 200 200
-admin/settings/                                         POST   403 405 405 405 405
+admin/settings/                                         GET    200 200 200 200 200
+admin/settings/                                         POST   422 422 422 422 422
 """
 
 # The topics of the live feed; strangers 401.

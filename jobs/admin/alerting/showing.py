@@ -17,7 +17,7 @@ from jobs.admin.alerting import recipients
 from jobs.console import confirming
 from jobs.console.admins import ConsoleAdmin
 from jobs.console.confirming import Question
-from jobs.console.lists import AFTER, BEFORE, Walk
+from jobs.console.lists import AFTER, BEFORE, Walk, size_of
 from jobs.console.navigation import MANAGE, Entry
 from jobs.errors import CoppiceError, InvalidInput, NotFound
 from jobs.models import AlertRecipient, Webhook, WebhookDelivery
@@ -93,9 +93,10 @@ class WebhookAdmin(ConsoleAdmin):
         after = clean(request.GET.get(AFTER, ""), 40)
         before = clean(request.GET.get(BEFORE, ""), 40)
         try:
-            found, newer, older = WALK.page(rows, after=after, before=before, size=SHOWN)
+        size = size_of(request, SHOWN)
+            found, newer, older = WALK.page(rows, after=after, before=before, size=size)
         except InvalidInput:
-            found, newer, older = WALK.page(rows, after="", before="", size=SHOWN)
+            found, newer, older = WALK.page(rows, after="", before="", size=size)
         return {
             "deliveries": found,
             "newer": f"?{BEFORE}={found[0].id}" if found and newer else "",

@@ -70,10 +70,14 @@ class Ask:
     def chips(self) -> list[tuple[str, str, str]]:
         """What is in force, what is wrong with it, and the address without it."""
         return [
-            (f"{name} {value}", self.problems.get(name, ""), self.query(**{name: ""}))
-            for name, value in self.given.items()
+            (f"{name} {self._said(name)}", self.problems.get(name, ""), self.query(**{name: ""}))
+            for name in self.given
             if name in FIELDS
         ]
+
+    def _said(self, name: str) -> str:
+        at = {"from": self.begin, "to": self.end}.get(name)
+        return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}" if at else self.given[name]
 
 
 def ask_of(params: Mapping[str, str]) -> Ask:

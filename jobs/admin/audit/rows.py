@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from jobs.console.words import NONE
 from jobs.masking import Reader
@@ -24,6 +27,7 @@ PAGES = {
     "range": "ranges_rangerun_change",
 }
 LONGEST = 300
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 UNKNOWN_TYPE = ""
 """The audit does not say of which type a value is: every key that any handler masks is masked."""
 
@@ -64,8 +68,19 @@ def facts_of(data: Any) -> list[tuple[str, str]]:
 def _text(value: Any) -> str:
     if value is None or value == "":
         return NONE
+    if isinstance(value, str) and MOMENT.fullmatch(value):
+        return _said(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{clean(text, LONGEST)}…"
+
+
+def _said(text: str) -> str:
+    """A moment in the zone that the page is in."""
+    try:
+        at = parse_datetime(text)
+        return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}" if at else text
+    except (ValueError, OverflowError):
+        return text
 
 
 def _page(entry: AuditEntry, site: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import path
 
@@ -15,6 +15,8 @@ from jobs import conf, permissions
 from jobs.admin.audit import asking, exporting
 from jobs.admin.audit.asking import Ask
 from jobs.admin.audit.rows import row_of
+from jobs.admin.ledger.asking import moment_for_input
+from jobs.console import moments
 from jobs.console.admins import ConsoleAdmin
 from jobs.console.kept import kept
 from jobs.console.lists import AFTER, BEFORE, SECONDS, SIZES, Walk, size_of
@@ -45,11 +47,15 @@ class AuditEntryAdmin(ConsoleAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         self.require_view(request)
+        if address := moments.pinned(request, "from", "to"):
+            return HttpResponseRedirect(address)
         ask, size = asking.ask_of(request.GET.dict()), size_of(request)
         context: dict[str, Any] = {
             "title": "Audit",
             "ask": ask,
             "given": ask.given,
+            "begin": moment_for_input(ask.given.get("from", "")),
+            "end": moment_for_input(ask.given.get("to", "")),
             "choices": kept("audit", CHOICES_SECONDS, asking.choices),
             "export": self.address("export"),
             "list": self.address("changelist"),

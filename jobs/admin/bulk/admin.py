@@ -171,12 +171,13 @@ class BulkOperationAdmin(ConsoleAdmin):
 
 def _page(request: HttpRequest, rows: Any) -> tuple[list[BulkOperation], bool, bool]:
     walk = lists.Walk(order=("-id",))
+    size = lists.size_of(request)
     after, before = request.GET.get(lists.AFTER, ""), request.GET.get(lists.BEFORE, "")
     with limited(DjangoDatabase(), seconds=SECONDS):
         try:
-            return walk.page(rows, after=after, before=before, size=50)
+            return walk.page(rows, after=after, before=before, size=size)
         except InvalidInput:
-            return walk.page(rows, after="", before="", size=50)
+            return walk.page(rows, after="", before="", size=size)
 
 
 def _found(id: UUID) -> BulkOperation:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs import bulk
 from jobs.bulk import actions
+from jobs.console.moments import localised
 from jobs.console.words import PRIORITIES, count
 from jobs.errors import InvalidInput
 from jobs.filtering import Filters
@@ -83,7 +84,8 @@ def shown(operation: BulkOperation, reader: Reader) -> Shown:
 def words_of(operation: BulkOperation, reader: Reader) -> str:
     """The filter, without what is looked for in payloads and errors if the reader may not see it."""
     try:
-        action, filters = actions.find(operation.action), Filters.from_json(operation.filters)
+        action = actions.find(operation.action)
+        filters = localised(Filters.from_json(operation.filters))
     except InvalidInput:  # made by another version
         return "by a filter that this version does not know"
     quoted = {name: operation.filters.get(name) for name in SEARCHES}

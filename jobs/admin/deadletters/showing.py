@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from jobs import permissions
 from jobs.admin.deadletters import reading
@@ -18,7 +18,7 @@ from jobs.admin.ledger import showing as ledger
 from jobs.admin.ledger.asking import Ask
 from jobs.admin.ledger.columns import Column
 from jobs.admin.reading import may_read
-from jobs.console import kept, sample
+from jobs.console import kept, moments, sample
 from jobs.console.lists import SIZES
 from jobs.console.words import count
 from jobs.errors import TooBroad
@@ -37,6 +37,8 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
         return _act(admin, request)
     if "ids" in request.GET:
         return ledger.rows_only(admin, request, state="dead")
+    if address := moments.pinned(request, "from", "to"):
+        return HttpResponseRedirect(address)
     ask = ledger.ask_of(request, without=(ALL_GROUPS,), state="dead")
     all_groups = request.GET.get(ALL_GROUPS) == "all"
     try:

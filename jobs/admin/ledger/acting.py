@@ -19,6 +19,7 @@ from jobs.admin.ledger.actions import Action
 from jobs.bulk import actions
 from jobs.console import confirming, sample
 from jobs.console.confirming import Field, Question
+from jobs.console.moments import localised
 from jobs.console.words import PRIORITIES, count
 from jobs.errors import CoppiceError, InvalidInput
 from jobs.filtering import Filters
@@ -62,7 +63,7 @@ def act_on_selection(request: HttpRequest, action: Action, back: str) -> HttpRes
 
 def about_all(request: HttpRequest, action: Action, filters: Filters, back: str) -> Question:
     """The page before a bulk operation. Raises InvalidInput and TooBroad."""
-    preview = bulk.preview(action.name, filters)
+    preview = bulk.preview(action.name, localised(filters))
     number = count(preview.count, is_least=preview.is_capped)
     dates = "died" if actions.find(action.name).family is actions.Family.DEAD else "created"
     facts: list[tuple[str, Any]] = [("Matching", preview.in_words), ("Jobs", number)]

@@ -27,6 +27,8 @@ from jobs.masking import Reader
 from jobs.states import State, Status
 from jobs.walking import SORTABLE, Sort
 
+SIZE = 50
+"""Rows of a page, unless somebody says otherwise."""
 WINDOW = "7d"
 LAST = {
     "15m": (timedelta(minutes=15), "15 minutes"),
@@ -85,7 +87,7 @@ class Ask:
     chips: list[Chip] = field(default_factory=list)
     after: str = ""
     before: str = ""
-    size: int = 50
+    size: int = SIZE
     sort: Sort | None = None
     window: str = ""
     """The time that the list is limited to because nobody said anything: a key of LAST."""
@@ -122,7 +124,7 @@ def query_of(params: Mapping[str, str | None]) -> str:
     return "?" + urlencode({name: value for name, value in params.items() if value})
 
 
-def parse(given: Mapping[str, str], *, reader: Reader, now: datetime) -> Ask:
+def parse(given: Mapping[str, str], *, reader: Reader, now: datetime, size: int = SIZE) -> Ask:
     """Read an address. Never raises; what was not understood is a chip with a problem."""
     params = {name: value.strip() for name, value in given.items() if value.strip()}
     after, before = params.pop(AFTER, ""), params.pop(BEFORE, "")
@@ -131,7 +133,7 @@ def parse(given: Mapping[str, str], *, reader: Reader, now: datetime) -> Ask:
         after = params.pop("cursor")
     ask = Ask(tab=_tab(params), filters=Filters(), params=params, after=after, before=before)
     reading = _Reading(ask=ask, reader=reader)
-    ask.size = _size(params)
+    ask.size = _size(params, size)
     reading.plain()
     reading.search_box()
     reading.times(now)
@@ -155,9 +157,9 @@ def _tab(params: dict[str, str]) -> Tab:
     return TABS.get(name, ACTIVE)
 
 
-def _size(params: dict[str, str]) -> int:
+def _size(params: dict[str, str], usual: int) -> int:
     asked = params.get(ROWS) or params.get("limit", "")
-    wanted = int(asked) if asked.isdecimal() and len(asked) < 6 else 50
+    wanted = int(asked) if asked.isdecimal() and len(asked) < 6 else usual
     return wanted if wanted in SIZES else min(SIZES, key=lambda size: abs(size - wanted))
 
 

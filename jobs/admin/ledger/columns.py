@@ -60,3 +60,9 @@ def of_tab(tab: str, *, may_read: bool, hidden: frozenset[str] = frozenset()) ->
 def choices(tab: str, *, may_read: bool) -> list[Column]:
     """Those that can be taken away."""
     return [column for column in of_tab(tab, may_read=may_read) if column.name not in ALWAYS]
+
+
+def to_choose(*, may_read: bool) -> list[Column]:
+    """Those of any tab that can be taken away."""
+    fixed = {*ALWAYS} if may_read else {*ALWAYS, *PRIVATE}
+    return [column for column in COLUMNS.values() if column.name not in fixed]

@@ -20,7 +20,7 @@ from jobs.admin.ledger.asking import Ask
 from jobs.admin.ledger.tabs import TABS, Tab
 from jobs.admin.reading import may_read
 from jobs.bulk import permission_of as bulk_permission
-from jobs.console import confirming
+from jobs.console import confirming, moments, preferences
 from jobs.console.lists import SIZES
 from jobs.console.words import count
 from jobs.errors import CoppiceError, TooBroad
@@ -29,7 +29,6 @@ from jobs.masking import reader
 TEMPLATE = "admin/jobs/job/ledger.html"
 ROWS_TEMPLATE = "admin/jobs/job/rows_only.html"
 CONFIRM = "admin/console/confirm.html"
-HIDDEN_COOKIE = "coppice_columns_off"
 MOST_ROWS = 200
 
 
@@ -41,6 +40,8 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
     whole = _whole_id(request)
     if whole is not None:
         return HttpResponseRedirect(admin.address("change", whole))
+    if address := moments.pinned(request, "from", "to"):
+        return HttpResponseRedirect(address)
     return _page(admin, request, ask_of(request))
 
 
@@ -86,25 +87,14 @@ def bulk(admin: Any, request: HttpRequest) -> HttpResponse:
 
 
 def choose_columns(admin: Any, request: HttpRequest) -> HttpResponse:
-    """Remember in this browser which columns are not wanted."""
-    response = HttpResponseRedirect(back_of(request, admin.address("changelist")))
+    """Keep which columns this person does not want."""
     tab = TABS.get(request.POST.get("tab", ""))
-    if request.method != "POST" or tab is None:
-        return response
-    wanted = set(request.POST.getlist("shown"))
-    offered = {column.name for column in columns.of_tab(tab.name, may_read=True)}
-    hidden = (_hidden(request) - offered) | (offered - wanted - {*columns.ALWAYS})
-    known = sorted(hidden & {*columns.COLUMNS})
-    response.set_cookie(
-        HIDDEN_COOKIE,
-        ".".join(known),
-        max_age=365 * 86_400,
-        path=admin.address("changelist"),
-        secure=request.is_secure(),
-        httponly=True,
-        samesite="Lax",
-    )
-    return response
+    if request.method == "POST" and tab is not None:
+        offered = {each.name for each in columns.choices(tab.name, may_read=may_read(request))}
+        wanted = set(request.POST.getlist("shown"))
+        hidden = preferences.hidden_columns(request, offered=offered, wanted=wanted)
+        preferences.save(request.user, hidden_columns=hidden)
+    return HttpResponseRedirect(back_of(request, admin.address("changelist")))
 
 
 def _post(admin: Any, request: HttpRequest) -> HttpResponse:
@@ -194,7 +184,12 @@ def ask_of(request: HttpRequest, without: tuple[str, ...] = (), state: str = "")
     }
     if state:
         given = {**{name: given[name] for name in given if name != "status"}, "state": state}
-    return asking.parse(given, reader=reader(request.user), now=timezone.now())
+    return asking.parse(
+        given,
+        reader=reader(request.user),
+        now=timezone.now(),
+        size=preferences.of(request).rows or asking.SIZE,
+    )
 
 
 def _columns(request: HttpRequest, tab: Tab) -> list[columns.Column]:
@@ -202,7 +197,7 @@ def _columns(request: HttpRequest, tab: Tab) -> list[columns.Column]:
 
 
 def _hidden(request: HttpRequest) -> frozenset[str]:
-    return frozenset(request.COOKIES.get(HIDDEN_COOKIE, "").split("."))
+    return frozenset(preferences.of(request).hidden_columns)
 
 
 def all_that_match(

@@ -20,7 +20,7 @@ from jobs.admin.schedules import acting, form, reading
 from jobs.admin.schedules.form import Form
 from jobs.console import pages
 from jobs.console.admins import ConsoleAdmin
-from jobs.console.lists import SECONDS, SIZES, size_of
+from jobs.console.lists import ROWS, SECONDS, SIZES, size_of
 from jobs.console.navigation import Entry
 from jobs.console.words import PRIORITIES
 from jobs.database import DjangoDatabase
@@ -64,7 +64,7 @@ class ScheduleAdmin(ConsoleAdmin):
         which = request.GET.get("which", "")
         which = which if which in ("on", "off") else ""
         size = size_of(request)
-        kept = {"name": name, "which": which, "rows": str(size) if size != 50 else ""}
+        kept = {"name": name, "which": which, "rows": str(size) if ROWS in request.GET else ""}
         try:
             with limited(DjangoDatabase(), seconds=SECONDS):
                 rows, more = reading.page(after=after, name=name, which=which, size=size)

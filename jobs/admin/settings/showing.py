@@ -1,4 +1,4 @@
-"""The page: how it looks here for everybody, how things are, and for those who answer for the
+"""The page: how the console looks to each person, how things are, and for those who answer for the
 installation what is in force and how much is stored.
 """
 
@@ -9,10 +9,13 @@ from importlib import metadata
 from typing import Any
 
 import django
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from jobs import conf, doctor, health, permissions
 from jobs.admin.settings import effective, stored
-from jobs.console import navigation, pages
+from jobs.admin.settings.display import SINGLY, DisplayForm
+from jobs.console import navigation, pages, preferences
 from jobs.console.kept import kept
 from jobs.database import DjangoDatabase
 from jobs.errors import SettingsError, TooBroad
@@ -28,10 +31,37 @@ ENTRY = navigation.Entry(
 class Settings(pages.Page):
     path, name = "settings/", "settings"
     title, template = "Settings", "admin/jobs/settings/page.html"
-    needs = permissions.VIEW
+    needs = ""  # how it looks is everybody's own
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Keep how it looks to who is signed in; nobody else's can be named."""
+        if request.POST.get("do") == "reset":
+            preferences.reset(request.user)
+            messages.success(request, "The console looks as it does at first.")
+            return HttpResponseRedirect(request.path)
+        only = request.POST.get("only", "")
+        only = only if only in SINGLY else ""
+        form = DisplayForm(request, only=only, data=request.POST)
+        if form.is_valid():
+            form.keep()
+            if only:
+                is_script = "X-Coppice-Part" in request.headers
+                return HttpResponse(status=204) if is_script else self.back()
+            messages.success(request, "Saved how the console looks to you.")
+            return HttpResponseRedirect(request.path)
+        if only:
+            messages.error(request, "Nothing was changed: there is no such choice.")
+            form = DisplayForm(request)
+        return self.render({**self.context(), "form": form}, status=422)
 
     def context(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"health": health.current(), "versions": _versions()}
+        found: dict[str, Any] = {
+            "form": DisplayForm(self.request),
+            "zones": preferences.zone_names(),
+            "may_view": self.may(permissions.VIEW),
+        }
+        if found["may_view"]:
+            found |= {"health": health.current(), "versions": _versions()}
         if not self.may(permissions.MANAGE_ALERTS):
             return found
         found |= {"answers_for_it": True, "settings": conf.get(), **_effective()}

@@ -3,7 +3,7 @@
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { live } from "./live.js";
-import { duration } from "./times.js";
+import { clock, duration, zone } from "./times.js";
 
 const EVERY = { "1h": 5_000, "6h": 20_000, "24h": 60_000, "7d": 120_000 };
 const FONT = '11px -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif';
@@ -18,25 +18,18 @@ const SERIES = {
   ],
 };
 
+// Without colours the second line is told by its dashes.
+const isReduced = document.documentElement.dataset.colours === "reduced";
 const LINE = { stroke: () => colours.line, width: 1 };
 
 const root = document.querySelector("[data-charts]");
-const zone = document.body.dataset.adminServerTimezone;
-const clock = formatter({ hour: "2-digit", minute: "2-digit" });
-const day = formatter({ weekday: "short", day: "numeric" });
-const moment = formatter({ weekday: "short", hour: "2-digit", minute: "2-digit" });
+const hour = clock({ hour: "2-digit", minute: "2-digit" });
+const day = clock({ weekday: "short", day: "numeric" });
+const moment = clock({ weekday: "short", hour: "2-digit", minute: "2-digit" });
 const colours = {};
 const charts = {};
 let figures = null;
 let askedAt = 0;
-
-function formatter(options) {
-  try {
-    return new Intl.DateTimeFormat("en-GB", { ...options, hourCycle: "h23", timeZone: zone });
-  } catch {
-    return new Intl.DateTimeFormat("en-GB", { ...options, hourCycle: "h23" });
-  }
-}
 
 export function start() {
   const given = document.getElementById("figures");
@@ -71,6 +64,7 @@ function make(name) {
       height: box.clientHeight,
       padding: [8, 14, 0, 0],
       legend: { show: false },
+      tzDate: (at) => uPlot.tzDate(new Date(Math.round(at * 1000)), zone),
       cursor: {
         y: false,
         drag: { x: false, y: false },
@@ -91,10 +85,11 @@ function make(name) {
       })],
       series: [
         {},
-        ...SERIES[name].map(({ tone }) => ({
+        ...SERIES[name].map(({ tone }, place) => ({
           stroke: () => colours[tone],
           fill: isLatency ? undefined : (u) => fade(u, colours[tone]),
           width: 1.75,
+          dash: isReduced && place ? [6, 4] : undefined,
           spanGaps: false,
           points: { show: (u, index, from, to) => isAlone(u, index, from, to), size: 5, fill: () => colours[tone] },
         })),
@@ -147,7 +142,7 @@ function isAlone(u, series, from, to) {
 
 function times(splits) {
   const long = figures.step >= 7_200;
-  return splits.map((at) => (long ? day : clock).format(at * 1000));
+  return splits.map((at) => (long ? day : hour)(at * 1000));
 }
 
 function short(value) {
@@ -166,7 +161,7 @@ function legend(name, index) {
   const line = root.querySelector(`[data-legend="${name}"]`);
   const last = figures.times.length - 1;
   const at = index ?? (name === "latency" ? newest() : last);
-  const parts = [word("span", at < 0 ? "" : `${index === null || index === undefined ? "" : `${moment.format(figures.times[at] * 1000)}`}`)];
+  const parts = [word("span", at < 0 ? "" : `${index === null || index === undefined ? "" : `${moment(figures.times[at] * 1000)}`}`)];
   for (const series of SERIES[name]) {
     const value = figures[series.name][at] ?? null;
     const text = value === null ? "–" : name === "latency" ? duration(value) : short(value);
@@ -263,7 +258,7 @@ function table() {
   const body = root.querySelector(".twin tbody");
   const rows = figures.times.map((at, place) => {
     const row = document.createElement("tr");
-    const head = word("th", moment.format(at * 1000));
+    const head = word("th", moment(at * 1000));
     head.scope = "row";
     row.append(head);
     for (const name of ["completed", "failed", "wait", "run"]) {

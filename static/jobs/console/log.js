@@ -1,11 +1,15 @@
 // The log of the overview: the newest 200 lines, newest first. While somebody reads it (the pointer or
-// the focus is in it, or it is scrolled) new lines wait, and say how many they are.
+// the focus is in it, or it is scrolled) new lines wait, and say how many they are; and always, if the
+// reader wants it to stand still.
 
 import { live } from "./live.js";
+import { clock } from "./times.js";
 
 const LINES = 200;
 const list = document.querySelector("[data-log]");
 const panel = list?.closest("[data-panel]");
+const isStill = document.body.dataset.log === "still";
+const time = clock({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const waiting = [];
 let left = 0;
 let levels = {};
@@ -39,7 +43,7 @@ function show(frame) {
 }
 
 function isFrozen() {
-  return panel.matches(":hover") || list.contains(document.activeElement) || list.scrollTop > 4;
+  return isStill || panel.matches(":hover") || list.contains(document.activeElement) || list.scrollTop > 4;
 }
 
 function thaw() {
@@ -62,11 +66,10 @@ function pill() {
 
 function line(event) {
   const made = document.getElementById("log-line").content.cloneNode(true).firstElementChild;
-  const [time, name, rest] = made.children;
-  const at = new Date(event.at * 1000);
+  const [when, name, rest] = made.children;
   made.className = `is-${levels[event.name] ?? "info"}`;
-  time.dateTime = at.toISOString();
-  time.textContent = clock.format(at);
+  when.dateTime = new Date(event.at * 1000).toISOString();
+  when.textContent = time(event.at * 1000);
   name.textContent = event.name;
   const subject = event.type || event.queue;
   if (event.job_id) {
@@ -94,12 +97,3 @@ function note(text) {
   made.children[2].textContent = text;
   return made;
 }
-
-const clock = (() => {
-  const options = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-  try {
-    return new Intl.DateTimeFormat("en-GB", { ...options, timeZone: document.body.dataset.adminServerTimezone });
-  } catch {
-    return new Intl.DateTimeFormat("en-GB", options);
-  }
-})();

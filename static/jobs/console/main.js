@@ -106,6 +106,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 if (live) {
+  if (document.body.dataset.liveBegins === "paused") live.pause();
   chip();
   badges.start();
   // Modules of the page itself have added their topics by then.

@@ -5,7 +5,7 @@ import { live } from "./live.js";
 import * as log from "./log.js";
 import { fetchPage, throttled } from "./patch.js";
 import { merge } from "./refresh.js";
-import { duration, now } from "./times.js";
+import { duration, now, stamp } from "./times.js";
 
 const PARTS = ["start", "health", "cards", "active", "letters", "queues", "workers", "runs"];
 const EVERY = 3_000; // milliseconds, while nothing tells that something has changed
@@ -65,6 +65,7 @@ function beat({ id, beat_at: at }, current) {
   const time = root.querySelector(`[data-worker="${CSS.escape(id)}"] .beat time`);
   if (!time) return;
   time.dateTime = new Date(at * 1000).toISOString();
+  time.title = time.title.replace(/^\S+ \S+/, stamp(at * 1000)); // its zone stands behind
   if ((current - at > Number(deadAfter)) !== Boolean(time.closest(".is-stale"))) ask();
 }
 

@@ -1,41 +1,25 @@
-// Display preferences, kept in this browser: the same places as the theme button and the switch in
-// the list of keys use.
+// The display preferences: what only the browser knows. The form works without.
 
-const DEFAULTS = { theme: "auto", "coppice:shortcuts": "on" };
 const theme = document.getElementById("d-theme");
-const keys = document.getElementById("d-keys");
-const reset = document.getElementById("d-reset");
+const zone = document.getElementById("d-time_zone");
+const here = document.getElementById("d-here");
 
-function read(name) {
-  try {
-    return localStorage.getItem(name) ?? DEFAULTS[name];
-  } catch {
-    return DEFAULTS[name];
-  }
+// Nothing chosen yet: the theme is the one that this browser shows.
+const { dataset } = document.documentElement;
+if (dataset.themeKept === "" && !document.querySelector("[data-display] .errorlist")) theme.value = dataset.theme;
+document.addEventListener("coppice:theme", (event) => (theme.value = event.detail));
+
+function draw() {
+  const found = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  here.parentElement.hidden = !found || found === zone.value;
+  here.textContent = `Take ${found}, the zone of this browser`;
+  here.value = found;
 }
 
-function write(name, value) {
-  try {
-    localStorage.setItem(name, value);
-  } catch {
-    return; // storage is refused: nothing is kept
-  }
-  // Other pages hear of it by themselves; this one has to be told.
-  window.dispatchEvent(new StorageEvent("storage", { key: name, newValue: value }));
-  show();
-}
-
-function show() {
-  theme.value = read("theme");
-  keys.checked = read("coppice:shortcuts") !== "off";
-}
-
-for (const control of [theme, keys, reset]) control.disabled = false;
-theme.addEventListener("change", () => write("theme", theme.value));
-keys.addEventListener("change", () => write("coppice:shortcuts", keys.checked ? "on" : "off"));
-reset.addEventListener("click", () => {
-  for (const [name, value] of Object.entries(DEFAULTS)) write(name, value);
+here.addEventListener("click", () => {
+  zone.value = here.value;
+  zone.focus();
+  draw();
 });
-document.addEventListener("coppice:theme", show);
-document.getElementById("keys-enabled")?.addEventListener("change", () => setTimeout(show));
-show();
+zone.addEventListener("input", draw);
+draw();

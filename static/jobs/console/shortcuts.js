@@ -1,19 +1,19 @@
 // Keys: each is also a control on the page. Off inside fields, and off for good by the switch in the
-// list of keys ("?"), for those who steer by speech.
+// list of keys ("?") or among the display preferences, for those who steer by speech.
 
-const OFF = "coppice:shortcuts";
+let isOn = document.body.dataset.keys !== "off";
 let wentTo = 0;
 
 export function start(actions) {
   const dialog = document.getElementById("keys");
   const enabled = document.getElementById("keys-enabled");
   if (enabled) {
-    enabled.checked = isOn();
+    enabled.checked = isOn;
     enabled.addEventListener("change", () => keep(enabled.checked));
   }
   document.getElementById("keys-open")?.addEventListener("click", () => dialog?.showModal());
   document.addEventListener("keydown", (event) => {
-    if (!isOn() || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    if (!isOn || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
     const key = event.key;
     if (Date.now() - wentTo < 1500 && go(key)) {
@@ -46,18 +46,17 @@ function isTyping(target) {
   return target instanceof Element && Boolean(target.closest("input:not([type=checkbox]), select, textarea, [contenteditable]"));
 }
 
-function isOn() {
+// Kept by the server, with the form of the theme. If that fails, it lasts as long as the page.
+async function keep(on) {
+  isOn = on;
+  const form = document.getElementById("theme")?.form;
+  if (!form) return;
+  const body = new FormData(form);
+  body.set("only", "shortcuts");
+  if (on) body.set("shortcuts", "on");
   try {
-    return localStorage.getItem(OFF) !== "off";
+    await fetch(form.action, { method: "POST", body, headers: { "X-Coppice-Part": "1" }, redirect: "manual", keepalive: true });
   } catch {
-    return true;
-  }
-}
-
-function keep(on) {
-  try {
-    localStorage.setItem(OFF, on ? "on" : "off");
-  } catch {
-    // It lasts as long as the page.
+    // The network is away.
   }
 }

@@ -7,6 +7,9 @@ const UNITS = [
   [1, "s"],
 ];
 
+const { adminServerTimezone, adminUtcOffset } = document.body.dataset;
+/** The zone that the whole page is in, if this browser knows it. */
+export const zone = isKnown(adminServerTimezone) ? adminServerTimezone : undefined;
 const offset = Number(document.body.dataset.now || 0) * 1000 - performance.timeOrigin - performance.now();
 
 /** The server's time in milliseconds, as this page knows it. */
@@ -39,6 +42,29 @@ export function duration(seconds) {
     .map(([amount, unit]) => `${amount} ${unit}`)
     .join(" ");
 }
+
+/** Moments as people read them, in the zone that the whole page is in: milliseconds to text. */
+export function clock(options, language = "en-GB") {
+  const shown = { ...options, hourCycle: "h23", timeZone: zone ?? "UTC" };
+  const format = new Intl.DateTimeFormat(language, shown);
+  // Of another zone the server has said how far it is from UTC now.
+  const shift = zone ? 0 : Number(adminUtcOffset ?? 0) * 1000;
+  return (milliseconds) => format.format(milliseconds + shift);
+}
+
+function isKnown(name) {
+  try {
+    return Boolean(name && new Intl.DateTimeFormat("en-GB", { timeZone: name }));
+  } catch {
+    return false;
+  }
+}
+
+/** "2026-11-30 09:12:44", as the server writes the title of a time. */
+export const stamp = clock(
+  { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" },
+  "sv-SE",
+);
 
 function tick() {
   const at = now();

@@ -1,0 +1,45 @@
+"""Moments in addresses and filters: a field says them by the clock of its reader, an address not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from jobs.filtering import Filters
+
+
+def pinned(request: HttpRequest, *names: str) -> str:
+    """The address with the moments of these fields in UTC, for whoever it is shared with; "" if no
+    clock has to be known to understand it.
+    """
+    query = request.GET.copy()
+    for name in names:
+        if name in query and (at := _naive(query[name])) is not None:
+            query[name] = at
+    return "" if query == request.GET else f"{request.path}?{query.urlencode()}"
+
+
+def _naive(text: str) -> str | None:
+    """A moment without a zone, in UTC; None for every other text."""
+    try:
+        at: datetime | None = parse_datetime(text.strip().replace(" ", "T", 1))
+        if at is None or at.tzinfo is not None:
+            return None
+        at = at.replace(tzinfo=timezone.get_current_timezone()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def localised(filters: Filters) -> Filters:
+    """The same filters, with their moments in the zone in force: for being said in words."""
+    moments = {
+        name: timezone.localtime(value)
+        for name, value in filters.given.items()
+        if isinstance(value, datetime)
+    }
+    return replace(filters, **moments)
