@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -43,6 +44,23 @@ SELECT lpad(to_hex(%(first)s + n), 32, '0')::uuid, 'rare', 'default', '{}', %(st
 FROM generate_series(1, %(count)s) n
 """
 
+# Twenty of the oldest that are completed depended on one job, and many others on others.
+EDGES = """
+INSERT INTO jobs_jobdependency (child_id, parent_id, state, settled)
+SELECT id, CASE WHEN n <= 20 THEN %(parent)s::uuid ELSE gen_random_uuid() END, 'satisfied', true
+FROM (
+    SELECT id, row_number() OVER (ORDER BY id) AS n FROM jobs_job WHERE status = 'completed'
+    ORDER BY id LIMIT 10000
+) child
+"""
+SCATTER = """
+UPDATE jobs_job SET status = %(status)s, completed_at = NULL,
+    failed_at = CASE WHEN %(status)s = 'failed' THEN now() END,
+    cancelled_at = CASE WHEN %(status)s = 'cancelled' THEN now() END
+WHERE status = 'completed' AND right(id::text, 1) IN ('3', '8')
+"""
+PARENT = UUID(int=7)
+
 
 @pytest.fixture(scope="module")
 def crowded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
@@ -63,9 +81,10 @@ def crowded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
         for kind in kinds:
             cursor.execute(FILL, {"first": first, "count": IN_FRONT, **kind})
             first += IN_FRONT
-        cursor.execute("VACUUM ANALYZE jobs_job")
+        cursor.execute(EDGES, {"parent": PARENT})
+        cursor.execute("VACUUM ANALYZE jobs_job, jobs_jobdependency")
         yield
-        cursor.execute("TRUNCATE jobs_job")
+        cursor.execute("TRUNCATE jobs_job, jobs_jobdependency")
     connection.close()
 
 
@@ -114,6 +133,14 @@ class TestPlans:
             back = listing.queryset(filters, before=str(deep.id))[:51]
             assert rows_read(explain(*back.query.sql_with_params())) <= 200
 
+    @pytest.mark.parametrize("status", [None, Status.COMPLETED, Status.PENDING])
+    def test_what_depends_on_a_job_is_found_without_walking_there(
+        self, status: Status | None
+    ) -> None:
+        found = Filters(depends_on=PARENT, status=status)
+        assert read(found) <= 100
+        assert len(listing.page(found).jobs) == (0 if status is Status.PENDING else 20)
+
     def test_a_day_of_long_ago_is_found_without_walking_there(self) -> None:
         """The ids of these rows are of 1970, as small numbers are."""
         old = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
@@ -122,10 +149,24 @@ class TestPlans:
 
     @pytest.mark.parametrize("status", [None, *Status])
     def test_lists_are_never_counted_beyond_the_cap(self, status: Status | None) -> None:
-        some = listing.matching(Filters(status=status, internal=False))[: listing.COUNTED + 1]
+        some = listing.capped(Filters(status=status, internal=False))
         with limited(DjangoDatabase(), seconds=30):
             plan = explain(*some.query.sql_with_params())
         assert rows_read(plan) <= listing.COUNTED + 1
+
+    @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED])
+    def test_a_few_of_many_are_counted_without_a_walk_through_the_others(
+        self, status: Status
+    ) -> None:
+        """They lie scattered: in the order of all jobs each tenth is one of them."""
+        with connection.cursor() as cursor:
+            cursor.execute(SCATTER, {"status": status})
+            cursor.execute("ANALYZE jobs_job")
+        with CaptureQueriesContext(connection) as ran:
+            assert listing.count(Filters(status=status, internal=False)).at_least > listing.COUNTED
+        (counting,) = [each["sql"] for each in ran.captured_queries if "COUNT" in each["sql"]]
+        with limited(DjangoDatabase(), seconds=30):
+            assert rows_read(explain(counting)) <= listing.COUNTED + 1
 
     @pytest.mark.parametrize(
         "filters",

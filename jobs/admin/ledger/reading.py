@@ -15,7 +15,6 @@ from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput, TooBroad
 from jobs.filtering import Filters
 from jobs.limits import limited
-from jobs.matching import matching
 from jobs.models import Job, Schedule, Worker
 from jobs.states import State
 from jobs.walking import place, queryset
@@ -124,7 +123,7 @@ def _total(ask: Ask, shown: int, *, is_whole: bool) -> str:
     try:
         with limited(DjangoDatabase(), seconds=COUNT_SECONDS):
             for filters in ask.wholes:
-                total += matching(filters)[: listing.COUNTED + 1].count()
+                total += listing.capped(filters).count()
     except TooBroad:
         return ""
     if total > listing.COUNTED:
