@@ -125,19 +125,26 @@ class Keyed:
                 self._compiled[todo] = None
         return self._compiled[todo]
 
-    def walk_sql(self, lo: Position, hi: Position, *, todo: bool) -> Statement | None:
-        """`SELECT key FROM ... WHERE key >= lo AND key < hi`, without an order."""
+    def walk_sql(
+        self, lo: Position, hi: Position, *, todo: bool, start: str = ""
+    ) -> Statement | None:
+        """`SELECT key FROM ... WHERE key >= lo AND key < hi`, without an order.
+
+        `start`: an expression in SQL to begin at, instead of `lo`.
+        """
         rows = self.rows_sql(todo=todo)
-        start, end = self.bounds(lo, hi)
-        if rows is None or start is None:
+        first, end = self.bounds(lo, hi)
+        if rows is None or first is None:
             return None
         sql, params = rows
         # Not `%s::bigint`: of the least one the minus sign would come after the cast.
         bound = f"CAST(%s AS {self.axis.sql_type})"
-        sql = f"SELECT key FROM ({sql}) walked(key) WHERE key >= {bound}"
+        sql = f"SELECT key FROM ({sql}) walked(key) WHERE key >= {start or bound}"
+        if not start:
+            params = (*params, first)
         if end is None:
-            return sql, (*params, start)
-        return f"{sql} AND key < {bound}", (*params, start, end)
+            return sql, params
+        return f"{sql} AND key < {bound}", (*params, end)
 
     def ask(
         self,

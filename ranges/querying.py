@@ -19,7 +19,7 @@ from typing import Any, Literal
 from django.db.models import Q, QuerySet
 
 from jobs.errors import InvalidInput
-from ranges.axes import Axis
+from ranges.axes import Axis, IntAxis
 from ranges.keyed import WALK, Keyed, Statement
 from ranges.positions import Position, before
 from ranges.sources import Found, PlainSource, ProbeTimeout
@@ -45,6 +45,17 @@ SELECT (SELECT count(*) FROM few),
     (SELECT key FROM first),
     (SELECT key FROM few ORDER BY key LIMIT 1 OFFSET (SELECT count(*) / 2 FROM few)),
     (SELECT few.key FROM few, first WHERE few.key > first.key ORDER BY few.key LIMIT 1)
+"""
+
+# The first key, and the ends of so many leaves, each found from the one before.
+ENDS = """
+WITH RECURSIVE ends(key, leaf) AS (
+    SELECT ({walk} ORDER BY key LIMIT 1), 0
+    UNION ALL
+    SELECT ({behind} ORDER BY key LIMIT 1 OFFSET %s), leaf + 1
+    FROM ends WHERE key IS NOT NULL AND leaf < %s
+)
+SELECT key FROM ends ORDER BY leaf
 """
 
 
@@ -137,6 +148,36 @@ class QuerySource:
             # One key has more rows than a leaf; they stay together.
             return Found(start, min(self._behind(upto), hi))
         return Found(start, upto, size if self.keyed.is_unique else None)
+
+    def next_leaves(self, cur: Position, hi: Position, size: int, count: int) -> list[Found]:
+        """The next leaf and those behind it, as long as each begins where the last one ends.
+
+        Raises ProbeTimeout.
+        """
+        looks = self.probing == "witness"
+        walk = self.keyed.walk_sql(cur, hi, todo=looks)
+        behind = self.keyed.walk_sql(cur, hi, todo=looks, start="ends.key")
+        if count < 2 or not self._knows_ends_ahead or not before(cur, hi):
+            found = self.next_leaf(cur, hi, size)
+            return [] if found is None else [found]
+        if walk is None or behind is None:
+            return []
+        keys = self.keyed.ask(
+            ENDS.format(walk=walk[0], behind=behind[0]),
+            (*walk[1], *behind[1], size, count),
+            milliseconds=PROBE_MILLISECONDS if looks else None,
+        )
+        ends = [self.keyed.position(key) for (key,) in keys if key is not None]
+        leaves = [Found(lo, upto, size) for lo, upto in pairwise(ends)]
+        if ends and len(ends) < count + 1:
+            leaves.append(Found(ends[-1], hi))
+        return leaves
+
+    @property
+    def _knows_ends_ahead(self) -> bool:
+        # Keys that are not unique may have to stay together. Of the other types the recursion
+        # would want a cast to the type of the column, its length and scale too.
+        return self.keyed.is_unique and isinstance(self.axis, IntAxis)
 
     def leaf_queryset(self, lo: Position, hi: Position, *, todo: bool = True) -> QuerySet[Any]:
         """The rows of [lo, hi) that need work, in the order of the key, on the writer's database."""

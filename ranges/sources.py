@@ -72,6 +72,17 @@ class Source(Protocol):
         ...
 
 
+class FarSighted(Protocol):
+    """What a source may have besides, if one question for many leaves is cheaper than many."""
+
+    def next_leaves(self, cur: Position, hi: Position, size: int, count: int) -> list[Found]:
+        """At most `count` leaves before hi, the first as `next_leaf` finds it.
+
+        Each other one begins where the one before ends. Raises ProbeTimeout.
+        """
+        ...
+
+
 def key_of(source: Source, obj: Any) -> Any:
     """The key of a row that the source has; anything else is a key itself."""
     keyed = getattr(source, "keyed", None)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from jobs.errors import CoppiceError
+from ranges.ahead import Ahead
 from ranges.blocks import Doubts, Pruner
 from ranges.positions import Position, before, least, midpoint
-from ranges.sources import Found, ProbeTimeout, Source
+from ranges.sources import FarSighted, Found, ProbeTimeout, Source
 
 TIMEOUTS_IN_A_ROW = 3
 
@@ -76,6 +77,8 @@ class Walker:
         self.sizer = sizer
         self.blind = blind
         self._pruner = pruner
+        self._ahead = Ahead()
+        self._far: FarSighted | None = source if hasattr(source, "next_leaves") else None  # type: ignore[assignment]
         self._timeouts_in_a_row = 0
         self._probe_timeouts = 0
 
@@ -122,8 +125,11 @@ class Walker:
 
     def _find(self, cur: Position, hi: Position) -> Found | None:
         size = self.sizer.size()
+        found = self._ahead.take(cur, hi, size)
+        if found is not None:
+            return found
         try:
-            found = self.source.next_leaf(cur, hi, size, blind=self.blind)
+            found = self._ask(cur, hi, size)
             self._timeouts_in_a_row = 0
         except ProbeTimeout:
             self._note_timeout()
@@ -134,6 +140,20 @@ class Walker:
         # Bounds of one axis are of one type: int or str.
         if not cur <= first < upto <= hi:  # type: ignore[operator]
             raise BrokenSource(f"[{first!r}, {upto!r}) is no leaf of [{cur!r}, {hi!r})")
+        return found
+
+    def _ask(self, cur: Position, hi: Position, size: int) -> Found | None:
+        count = self._ahead.wanted(size)
+        if count > 1 and self._far is not None and not self.blind:
+            try:
+                leaves = self._far.next_leaves(cur, hi, size, count)
+            except ProbeTimeout:
+                self._ahead.took_too_long()
+            else:
+                self._ahead.keep(leaves[1:])
+                return leaves[0] if leaves else None
+        found = self.source.next_leaf(cur, hi, size, blind=self.blind)
+        self._ahead.keep(())
         return found
 
     def _unseen(self, cur: Position, hi: Position, size: int) -> Found | None:

@@ -20,8 +20,9 @@ from django.test.utils import CaptureQueriesContext
 from jobs.errors import InvalidInput
 from ranges import statistics
 from ranges.axes import DateTimeAxis
+from ranges.keyed import WALK
 from ranges.positions import Position
-from ranges.querying import QuerySource
+from ranges.querying import ENDS, QuerySource
 from ranges.sources import ProbeTimeout
 from tests.database.ranges.keyed import (
     Code,
@@ -35,6 +36,7 @@ from tests.database.ranges.keyed import (
     Unindexed,
     language_collation,
 )
+from tests.plans import explain, rows_read, scans
 
 pytestmark = pytest.mark.usefixtures("keyed_tables")
 
@@ -304,6 +306,30 @@ def test_text_walks_an_index_of_the_same_collation() -> None:
     plan = source.keyed.explain(f"{sql} ORDER BY key LIMIT 1", params)["Plans"][0]
     assert plan["Node Type"] in {"Index Only Scan", "Index Scan"}
     assert "Filter" not in plan
+
+
+def test_the_ends_of_several_leaves_are_found_in_one_walk_of_the_index() -> None:
+    fill(20_000, done="mod(n, 2) = 0")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE INDEX keyed_undone ON keyed_numbered (id) WHERE NOT done")
+        cursor.execute("ANALYZE keyed_numbered")
+    source = QuerySource(Numbered.objects.all(), todo=Q(done=False))
+    leaves = source.next_leaves(0, 30_000, 1_000, 5)
+    assert [found.items for found in leaves] == [1_000] * 5
+    assert [found.first for found in leaves] == [1, 2_001, 4_001, 6_001, 8_001]
+    walk, behind = (
+        source.keyed.walk_sql(0, 30_000, todo=True, start=start) for start in ("", "ends.key")
+    )
+    assert walk is not None
+    assert behind is not None
+    with transaction.atomic(), connection.cursor() as cursor:
+        for name, value in WALK.items():
+            cursor.execute(f"SET LOCAL {name} = {value}")
+        sql = ENDS.format(walk=walk[0], behind=behind[0])
+        plan = explain(sql, (*walk[1], *behind[1], 1_000, 5))
+    assert all("keyed_undone" in scan for scan in scans(plan) if "WorkTable" not in scan)
+    # The first key, then of each leaf all its keys and the one behind it.
+    assert rows_read(plan, "keyed_numbered") == 1 + 5 * 1_001
 
 
 # --- Keys that repeat, keys that are missing ------------------------------------------------------

@@ -68,6 +68,28 @@ def walked(source: QuerySource, parts: int, size: int) -> list[Any]:
 @some
 @given(
     rows=st.dictionaries(ids, st.booleans(), max_size=40),
+    size=st.integers(1, 12),
+    count=st.integers(2, 9),
+    probing=st.sampled_from(["witness", "filter"]),
+)
+def test_several_leaves_are_the_same_as_one_after_the_other(
+    rows: dict[int, bool], size: int, count: int, probing: Any
+) -> None:
+    with undone():
+        Numbered.objects.bulk_create(Numbered(id=id, done=done) for id, done in rows.items())
+        source = QuerySource(Numbered.objects.all(), todo=Q(done=False), probing=probing)
+        cur, hi = source.limits() or (0, 1)
+        expected: list[Any] = []
+        at: Position = cur
+        while len(expected) < count and at != hi and (found := source.next_leaf(at, hi, size)):
+            expected.append(found)
+            at = found.upto
+        assert source.next_leaves(cur, hi, size, count) == expected
+
+
+@some
+@given(
+    rows=st.dictionaries(ids, st.booleans(), max_size=40),
     size=st.integers(1, 50),
     parts=st.integers(1, 9),
     probing=st.sampled_from(["witness", "filter"]),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranges import Block, ProbeTimeout
+from ranges.ahead import MOST_LEAVES
 from ranges.axes import IntAxis, TextAxis
 from ranges.blocks import TIMEOUTS_IN_A_ROW, Pruner
 from ranges.positions import Position
@@ -45,6 +46,21 @@ class Rows(PlainSource):
         if not left:
             return None
         return Found(left[0], left[size] if len(left) > size else hi)
+
+
+class FarSighted(Rows):
+    """Tells of several leaves at once; rows may be finished before their leaf is begun."""
+
+    def next_leaves(self, cur: Position, hi: Position, size: int, count: int) -> list[Found]:
+        leaves: list[Found] = []
+        found = self.next_leaf(cur, hi, size)
+        while found is not None:
+            leaves.append(found)
+            self.calls -= len(leaves) > 1
+            if len(leaves) == count or found.upto == hi:
+                break
+            found = self.next_leaf(found.upto, hi, size)
+        return leaves
 
 
 def walk(walker: Walker, lo: int, hi: int) -> list[tuple[int, int]]:
@@ -91,6 +107,61 @@ def test_with_a_witness_the_walk_takes_as_few_leaves_as_there_can_be(
     leaves = walk(Walker(source, sizer(size)), 0, 201)
     assert len(leaves) == -(-len(todo) // size)
     assert source.calls <= len(leaves) + 1
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(keys, st.integers(1, 50), st.sets(st.integers(1, 40)))
+def test_what_is_known_ahead_makes_the_same_leaves_with_fewer_questions(
+    todo: set[int], size: int, timeouts: set[int]
+) -> None:
+    far, near = FarSighted(todo, 0, 201), Rows(todo, 0, 201)
+    assert walk(Walker(far, sizer(size)), 0, 201) == walk(Walker(near, sizer(size)), 0, 201)
+    assert far.calls <= near.calls
+    slow = walk(Walker(FarSighted(todo, 0, 201, timeouts), sizer(size)), 0, 201)
+    assert all(sum(lo <= key < hi for lo, hi in slow) == 1 for key in todo)
+    assert all(a[1] <= b[0] for a, b in pairwise(slow))
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    keys,
+    st.lists(
+        st.tuples(st.integers(1, 60), st.integers(0, 3), st.sets(st.integers(0, 200), max_size=9)),
+        min_size=1,
+        max_size=8,
+    ),
+)
+def test_leaves_known_ahead_do_not_outlive_another_size_a_stolen_end_or_what_was_done_meanwhile(
+    todo: set[int], changes: list[tuple[int, int, set[int]]]
+) -> None:
+    """Between leaves the size changes, the strand is cut short, and rows are finished."""
+    source, wish = FarSighted(todo, 0, 201), sizer(1)
+    walker = Walker(source, wish)
+    cur: Any = 0
+    hi, met, done, turn = 201, [0] * 201, set[int](), 0
+    while cur < hi:
+        size, cut, finished = changes[turn % len(changes)]
+        turn += 1
+        wish._size = size
+        if cut == 0:
+            hi = max(cur + 1, hi - size)
+        step = walker.next(cur, hi)
+        assert cur < step.hi <= hi
+        if step.lo is not None:
+            for key in range(step.lo, step.hi):  # type: ignore[arg-type, call-overload]
+                met[key] += 1
+        done |= {key for key in finished if not met[key]}
+        source.todo = [key for key in source.todo if key not in finished]
+        cur = step.hi
+    missed = {key for key in todo - done if key < hi and met[key] != 1}
+    assert not missed
+    assert max(met, default=0) <= 1
+
+
+def test_questions_for_several_leaves_grow_with_what_was_taken() -> None:
+    source = FarSighted(set(range(10_000)), 0, 10_000)
+    assert len(walk(Walker(source, sizer(10)), 0, 10_000)) == 1_000
+    assert source.calls <= 3 + 1_000 / MOST_LEAVES
 
 
 answers = st.sampled_from([True, False, None, "yes", 0, ValueError("broken"), ProbeTimeout()])
