@@ -7,10 +7,10 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path, reverse
+from django.urls import path, re_path, reverse
 from django.utils.http import urlencode
 
-from jobs import conf, lifecycle, permissions, queues
+from jobs import conf, lifecycle, permissions
 from jobs.admin.overview import fleet, flows, numbers, one_queue
 from jobs.admin.overview.panels import chart_context, span_of
 from jobs.console import confirming, kept, pages, sample
@@ -18,7 +18,6 @@ from jobs.console.admins import ConsoleAdmin
 from jobs.console.lists import size_of
 from jobs.console.navigation import Badge, Entry
 from jobs.console.sample import paused_queues
-from jobs.database import DjangoDatabase
 from jobs.errors import CoppiceError, InvalidInput, NotFound, TooBroad
 from jobs.models import AuditEntry, Queue
 from jobs.texts import clean
@@ -26,6 +25,9 @@ from jobs.texts import clean
 ROWS = 100
 """Usually."""
 ENTRIES = 10
+ANY_NAME = r"(?P<name>[\s\S]*)"
+"""Also one with a slash, or none at all, which only a hand-written INSERT can make: the pages that
+link to every queue must not break on it."""
 
 
 def _paused(sample: dict[str, Any]) -> Badge | None:
@@ -53,8 +55,8 @@ class QueueAdmin(ConsoleAdmin):
         view = self.admin_site.admin_view
         return [
             path("", view(self.changelist_view), name="jobs_queue_changelist"),
-            path("<str:name>/", view(self.queue_view), name="jobs_queue_change"),
-            path("<str:name>/act/", view(self.act_view), name="jobs_queue_act"),
+            re_path(f"^{ANY_NAME}/act/\\Z", view(self.act_view), name="jobs_queue_act"),
+            re_path(f"^{ANY_NAME}/\\Z", view(self.queue_view), name="jobs_queue_change"),
         ]
 
     def changelist_view(
@@ -64,10 +66,10 @@ class QueueAdmin(ConsoleAdmin):
     ) -> HttpResponse:
         self.require_view(request)
         after = clean(request.GET.get("after", ""), 60)
+        rows = size_of(request, ROWS)
         try:
             found = flows.read(after=after, limit=rows + 1) if after else flows.flows()
         except TooBroad:
-        rows = size_of(request, ROWS)
             found = None
         context = {
             "title": "Queues",
@@ -82,7 +84,7 @@ class QueueAdmin(ConsoleAdmin):
     def queue_view(self, request: HttpRequest, name: str) -> HttpResponse:
         self.require_view(request)
         try:
-            flow = flows.of(queues.one(DjangoDatabase(), name))
+            flow = flows.one(name)
         except NotFound:
             raise Http404 from None
         serving = fleet.serving(fleet.living(), name)

@@ -115,6 +115,12 @@ admin/autocomplete/                                     GET    403 403 403 403 4
 admin/autocomplete/                                     POST   405 405 405 405 405
 admin/badges/                                           GET    403 200 200 200 200
 admin/badges/                                           POST   403 405 405 405 405
+admin/events/                                           GET    403 200 200 200 200
+admin/events/                                           POST   403 405 405 405 405
+admin/events/export/                                    GET    403 200 200 200 200
+admin/events/export/                                    POST   403 405 405 405 405
+admin/events/lines/                                     GET    403 200 200 200 200
+admin/events/lines/                                     POST   403 405 405 405 405
 admin/figures/                                          GET    403 200 200 200 200
 admin/figures/                                          POST   403 405 405 405 405
 admin/geonames/city/                                    GET    403 403 403 403 200
@@ -189,10 +195,10 @@ admin/jobs/job/export/                                  GET    403 200 200 200 2
 admin/jobs/job/export/                                  POST   403 200 200 200 200
 admin/jobs/queue/                                       GET    403 200 200 200 200
 admin/jobs/queue/                                       POST   403 200 200 200 200
-admin/jobs/queue/<str:name>/                            GET    403 404 404 404 404
-admin/jobs/queue/<str:name>/                            POST   403 404 404 404 404
-admin/jobs/queue/<str:name>/act/                        GET    403 302 302 302 302
-admin/jobs/queue/<str:name>/act/                        POST   403 403 302 302 302
+admin/jobs/queue/<name>/                                GET    403 404 404 404 404
+admin/jobs/queue/<name>/                                POST   403 404 404 404 404
+admin/jobs/queue/<name>/act/                            GET    403 302 302 302 302
+admin/jobs/queue/<name>/act/                            POST   403 403 302 302 302
 admin/jobs/schedule/                                    GET    403 200 200 200 200
 admin/jobs/schedule/                                    POST   403 200 200 200 200
 admin/jobs/schedule/<uuid:id>/                          GET    403 200 200 200 200
