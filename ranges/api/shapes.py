@@ -171,7 +171,9 @@ class NewRangeRunBody(RangePlanBody):
     priority = serializers.IntegerField(required=False, min_value=1, max_value=3)
     queue = serializers.CharField(required=False, max_length=60)
     scheduled_at = GivenMomentField(
-        required=False, allow_null=True, help_text="When to begin, once it is started."
+        required=False,
+        allow_null=True,
+        help_text="When to begin, once it is started; not more than 60 s ago.",
     )
     depends_on = serializers.ListField(
         child=serializers.UUIDField(),

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from jobs import conf, permissions
 from jobs.api.base import CoppiceView
 from jobs.api.filters import refuse_unknown
+from jobs.api.job.input import refuse_past
 from jobs.api.operating.asking import ListView, Moment
 from jobs.errors import NotFound
 from jobs.masking import Reader
@@ -99,6 +100,7 @@ class RunsView(ListView):
         asked = NewRangeRunBody.read(request)
         job = job_class(asked.pop("job"))
         start_now = asked.pop("start_now", False)
+        refuse_past([asked.get("scheduled_at")])
         with its_code(job.name), transaction.atomic(using=conf.get().database):
             run = job.create(**asked, by=self.actor)
             if start_now:

@@ -186,6 +186,7 @@ def test_bounds_are_keys_in_their_json_form(
         ({"params": {"a": "\x00"}}, "params.a"),
         ({"metadata": {"a": "\x00"}}, "metadata.a"),
         ({"scheduled_at": "tomorrow"}, "scheduled_at"),
+        ({"scheduled_at": "2020-01-01T00:00:00Z"}, "scheduled_at"),
         ({"depends_on": "x"}, "depends_on"),
         ({"depends_on": ["x"]}, "depends_on"),
         ({"start_now": "yes"}, "start_now"),
@@ -279,6 +280,16 @@ def test_a_run_is_paused_resumed_retuned_and_cancelled(api: Api) -> None:
         ("retune", {"concurrency": 1.0}, "concurrency"),
         ("verify", {"complete": 1}, "complete"),
         ("start", {"now": True}, "now"),
+        ("resume", {"code_version": 2}, "code_version"),
+        ("resume", {"code_version": "2" * 101}, "code_version"),
+        ("resume", {"code_version": None}, "code_version"),
+        ("retry-failed", {"failures": []}, "failures"),
+        ("retry-failed", {"failures": ["1"]}, "failures"),
+        ("retry-failed", {"failures": [True]}, "failures"),
+        ("retry-failed", {"failures": [0]}, "failures"),
+        ("retry-failed", {"failures": [10**30]}, "failures"),
+        ("retry-failed", {"failures": [*range(1, 1_002)]}, "failures"),
+        ("retry-failed", {"failures": 1}, "failures"),
     ],
 )
 def test_a_bad_argument_of_an_action_is_named(
@@ -323,6 +334,31 @@ def test_failures_are_listed_read_retried_and_waived(api: Api) -> None:
     run_due_jobs(retries=True)
     assert one(client, id)["status"] == "completed"
     assert client.get(f"{URL}/{id}/failures?state=open").json()["results"] == []
+
+
+def test_some_failures_are_retried_and_the_others_stay_open(api: Api) -> None:
+    client = api("Operator")
+    id = ended(client, params={"bad": [3, 500, 999]})
+    other = ended(client, params={"bad": [4]})
+    numbers = dict(RangeFailure.objects.filter(run__id=id).values_list("key", "id"))
+    RangeRun.objects.update(params={})
+    of_other = RangeFailure.objects.get(run__id=other).id
+    for wrong in (of_other, 2**63 - 1):
+        asked = [numbers["3"], wrong]
+        assert act(client, id, "retry-failed", failures=asked).status_code == 404
+    assert act(client, id, "retry-failed", failures=[numbers["3"]]).json()["status"] == "running"
+    run_due_jobs(retries=True)
+    run = one(client, id)
+    assert (run["status"], run["progress"]["open_failures"]) == ("partially_failed", 2)
+    assert act(client, id, "retry-failed", failures=[numbers["3"]]).status_code == 409
+
+
+def test_a_run_is_resumed_with_another_version_of_its_class(api: Api) -> None:
+    client = api("Operator")
+    id = created(client, start_now=True)["id"]
+    act(client, id, "pause")
+    assert act(client, id, "resume", code_version="2").json()["status"] == "running"
+    assert RangeRun.objects.get(id=id).code_version == "2"
 
 
 def test_a_failure_of_another_run_is_not_to_be_had_through_this_one(api: Api) -> None:

@@ -211,7 +211,7 @@ class ReasonSerializer(InputSerializer):
 def job_options(data: Mapping[str, Any]) -> dict[str, Any]:
     """What `enqueue` is called with. Raises InvalidInput."""
     options = _options(data)
-    _refuse_past([options.get("scheduled_at")])
+    refuse_past([options.get("scheduled_at")])
     return options
 
 
@@ -240,7 +240,7 @@ def job_specs(data: Any) -> list[JobSpec]:
             specs.append(JobSpec(**_options(each)))
         except InvalidInput as error:
             raise error.at(index) from None
-    _refuse_past([spec.scheduled_at for spec in specs], is_bulk=True)
+    refuse_past([spec.scheduled_at for spec in specs], is_bulk=True)
     return specs
 
 
@@ -259,7 +259,7 @@ def _options(data: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _refuse_past(moments: list[Any], *, is_bulk: bool = False) -> None:
+def refuse_past(moments: list[Any], *, is_bulk: bool = False) -> None:
     """By the database's clock, which also decides when a job is due."""
     if all(moment is None for moment in moments):
         return
