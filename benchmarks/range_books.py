@@ -123,7 +123,7 @@ def _one_killed_run(database: Database, most: int) -> tuple[int, float]:
         while kills < most:
             time.sleep(random.uniform(0.2, 1.5))
             run.refresh_from_db()
-            if run.status != "running":
+            if run.status != "running" or worker.process.poll() is not None:
                 break
             # One that has just started holds nothing, and a worker whose children die again and
             # again before they are ready gives up.
