@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils import timezone
 
 from jobs import permissions
 from jobs.admin.ledger import columns
@@ -66,6 +67,7 @@ class DisplayForm(forms.Form):
         super().__init__(auto_id="d-%s", initial=_initial(chosen), **options)
         self.request = request
         self.offered = columns.to_choose(may_read=may_read(request))
+        self.fields["time_zone"].widget.attrs["placeholder"] = timezone.get_default_timezone_name()
         names = [(column.name, column.label) for column in self.offered]
         self.fields["columns"].choices = names  # type: ignore[attr-defined]
         sees_jobs = request.user.has_perm(permissions.VIEW)

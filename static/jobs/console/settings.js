@@ -11,7 +11,8 @@ document.addEventListener("coppice:theme", (event) => (theme.value = event.detai
 
 function draw() {
   const found = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  here.parentElement.hidden = !found || found === zone.value;
+  const inForce = zone.value || document.body.dataset.adminServerTimezone;
+  here.parentElement.hidden = !found || found === inForce;
   here.textContent = `Take ${found}, the zone of this browser`;
   here.value = found;
 }

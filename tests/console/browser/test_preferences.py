@@ -14,7 +14,7 @@ from jobs import events
 from jobs.console import preferences
 from jobs.models import Preferences
 from tests.console.browser.conftest import Person
-from tests.factories import make_history, make_job, make_worker
+from tests.factories import make_history, make_job
 
 type Persons = Callable[..., Person]
 
@@ -62,7 +62,8 @@ def test_theme_and_zone_are_the_readers_on_every_screen(person: Persons) -> None
     elsewhere = boss.context.browser.new_context(color_scheme="light", java_script_enabled=False)
     elsewhere.add_cookies(boss.context.cookies())
     plain = elsewhere.new_page()
-    plain.goto(f"{boss.server.origin}{LIST}")
+    plain.set_default_timeout(60_000)
+    plain.goto(f"{boss.origin}{LIST}")
     assert background(plain) == dark
     plain.locator("#theme").click()  # from dark to that of the system
     plain.wait_for_url(f"**{LIST}")
@@ -94,8 +95,7 @@ def test_without_colours_states_are_told_by_icon_word_and_pattern(person: Person
     make_history(dead, attempts=2, error="ValueError: bad")
     for trait in ("scheduled", "retrying", "processing", "completed", "cancelled"):
         make_job(trait)
-    make_job()
-    make_worker()
+    make_job()  # and no worker for it: the line about health is as bad as can be
     boss = person("Operator")
     user = User.objects.get(username=boss.username)
     preferences.save(user, reduced_colour=True, live=False, density="compact")
