@@ -13,8 +13,15 @@ everything as it was.
 from jobs.lifecycle.cancelling import CancelResult, cancel, cancel_many
 from jobs.lifecycle.changed import Changed, Skipped
 from jobs.lifecycle.editing import add_dependency, change, change_many, edit_payload
+from jobs.lifecycle.giving_up import mark_lost
 from jobs.lifecycle.pausing import pause_queue, resume_queue
 from jobs.lifecycle.purging import empty_dead_letters, purge, purge_many
+from jobs.lifecycle.quieting import (
+    forget_worker,
+    quiet_worker,
+    recover_worker,
+    resume_worker,
+)
 from jobs.lifecycle.retrying import release, retry, retry_many, run_now, run_now_many
 from jobs.lifecycle.stopping import stop_worker
 
@@ -29,11 +36,16 @@ __all__ = [
     "change_many",
     "edit_payload",
     "empty_dead_letters",
+    "forget_worker",
+    "mark_lost",
     "pause_queue",
     "purge",
     "purge_many",
+    "quiet_worker",
+    "recover_worker",
     "release",
     "resume_queue",
+    "resume_worker",
     "retry",
     "retry_many",
     "run_now",

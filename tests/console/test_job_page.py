@@ -279,6 +279,66 @@ class TestActing:
         assert Job.objects.dead().count() == 1
 
 
+class TestForcing:
+    def asked(self, seconds: float, **worker: Any) -> Job:
+        owner = make_worker(name="web-1:7/1", **worker)
+        return make_job("processing", worker_id=owner.id, cancel_requested_at=ago(seconds=seconds))
+
+    def test_a_job_that_goes_on_after_its_grace_time_can_be_taken_away(self) -> None:
+        job, operator = self.asked(60), client_of("Operator")
+        text = read(operator, page_of(job))
+        assert "Asked to stop" in text
+        assert "Force: mark lost" in text
+        asked = act(operator, job, "mark_lost")
+        assert "nothing that it writes about this job counts" in asked
+        assert "web-1:7/1" in asked
+        job.refresh_from_db()
+        assert job.status == Status.PROCESSING
+        told = act(operator, job, "mark_lost", confirmed="yes", reason="it hangs")
+        assert "it is cancelled" in told
+        job.refresh_from_db()
+        assert job.status == Status.CANCELLED
+        assert AuditEntry.objects.get().reason == "it hangs"
+
+    def test_before_it_is_not_offered_and_the_page_knows_when_it_will_be(self) -> None:
+        job, operator = self.asked(1), client_of("Operator")
+        text = read(operator, page_of(job))
+        assert "Force: mark lost" not in text
+        assert "data-again-in" in text
+        told = act(operator, job, "mark_lost", confirmed="yes")
+        assert "its handler has 5 s for it" in told
+        job.refresh_from_db()
+        assert job.status == Status.PROCESSING
+
+    def test_a_job_that_runs_on_a_worker_that_lives_is_cancelled_first(self) -> None:
+        job = make_job("processing", worker_id=make_worker().id)
+        operator = client_of("Operator")
+        assert "Force: mark lost" not in read(operator, page_of(job))
+        assert "cancel it first" in act(operator, job, "mark_lost", confirmed="yes")
+
+    def test_one_whose_worker_is_silent_is_due_again(self) -> None:
+        job = make_job("processing", worker_id=make_worker(beat_at=ago(minutes=3)).id)
+        operator = client_of("Operator")
+        assert "Force: mark lost" in read(operator, page_of(job))
+        assert "Taken away from its worker" in act(operator, job, "mark_lost", confirmed="yes")
+        job.refresh_from_db()
+        assert job.status == Status.PENDING
+
+    def test_nobody_sees_or_does_it_without_the_permission(self) -> None:
+        job, viewer = self.asked(60), client_of("Viewer")
+        assert "Force: mark lost" not in read(viewer, page_of(job))
+        form = {"action": "mark_lost", "confirmed": "yes"}
+        assert viewer.post(f"{page_of(job)}act/", form).status_code == 403
+
+    def test_one_that_ended_meanwhile_is_left_alone_and_it_says_what_happened(self) -> None:
+        job, operator = self.asked(60), client_of("Operator")
+        seen = operator.get(page_of(job)).context["page"].seen
+        lifecycle.mark_lost(job, by="bo")
+        told = act(operator, job, "mark_lost", confirmed="yes", seen=seen)
+        assert "Nothing was done" in told
+        assert "web-1:7/1" in told
+
+
 class TestEditing:
     def save(self, client: Client, job: Job, text: str, action: str = "retry") -> Any:
         return client.post(f"{page_of(job)}payload/", {"payload": text, "action": action})

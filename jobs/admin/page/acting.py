@@ -23,7 +23,8 @@ from jobs.drafts import refuse_internal
 from jobs.enqueueing import enqueue
 from jobs.errors import Conflict, CoppiceError, InvalidInput, NotFound
 from jobs.lifecycle import CancelResult
-from jobs.models import Job, JobLog
+from jobs.models import Job, JobLog, Worker
+from jobs.states import Status
 from jobs.templatetags.console import short
 
 SEEN = "seen"
@@ -51,11 +52,15 @@ def seen_of(job: Job) -> str:
 
 
 def _what_happened(job: Job) -> str:
-    """Who did what just now: "Changed 2 s ago (retried by anna)"."""
-    line = JobLog.objects.using(conf.get().database).filter(job=job).order_by("-id").first()
+    """Who did what just now: "changed 2 s ago (retried by anna)", "... (completed by worker-3)"."""
+    alias = conf.get().database
+    line = JobLog.objects.using(alias).filter(job=job).order_by("-id").first()
     if line is None:
         return "the job has changed since you looked at it"
     by = line.data.get("by") if isinstance(line.data, dict) else None
+    if by is None and line.worker_id is not None:
+        found = Worker.objects.using(alias).filter(id=line.worker_id)
+        by = found.values_list("name", flat=True).first()
     what = f"{line.event.replace('_', ' ')}{f' by {by}' if by else ''}"
     return f"the job was changed {ago(line.at, timezone.now())} ({what})"
 
@@ -96,6 +101,10 @@ def _do(job: Job, name: str, by: str, reason: str) -> tuple[str, str | UUID]:
             if lifecycle.cancel(job, by=by, reason=reason) is CancelResult.REQUESTED:
                 return "Asked to stop. The handler sees it within two seconds.", ""
             return "Cancelled.", ""
+        case "mark_lost":
+            if lifecycle.mark_lost(job, by=by, reason=reason) == Status.CANCELLED:
+                return "Taken away from its worker: it is cancelled.", ""
+            return "Taken away from its worker.", ""
         case "purge":
             lifecycle.purge(job, by=by, reason=reason)
             return f"Purged {job.type} {short(job.id)} with its attempts and log.", "purged"

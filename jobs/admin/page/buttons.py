@@ -20,6 +20,8 @@ class Button:
     states: tuple[State, ...]
     confirm: str = ""
     """What the second step asks; empty: one step."""
+    has_page: bool = False
+    """The second step is a page of its own, also with script."""
     is_main: bool = False
     is_bad: bool = False
 
@@ -55,8 +57,17 @@ BUTTONS = (
         is_bad=True,
     ),
     Button(
+        name="mark_lost",
+        label="Force: mark lost…",
+        needs=(permissions.CANCEL,),
+        states=(State.RUNNING, State.CANCELLING),
+        confirm="Take it away from its worker?",
+        has_page=True,
+        is_bad=True,
+    ),
+    Button(
         name="copy",
-        label="Run a copy",
+        label="Retry as new copy",
         needs=(permissions.CREATE,),
         states=(State.DEAD, State.COMPLETED, State.CANCELLED),
         confirm="Make a new job with this payload?",
@@ -81,8 +92,14 @@ class Offered:
     may_change: bool
 
 
-def offered(job: Job, state: State, has_perm: Callable[[str], bool]) -> Offered:
+def offered(
+    job: Job, state: State, has_perm: Callable[[str], bool], *, may_force: bool = False
+) -> Offered:
+    """`may_force`: it was asked to stop long enough ago, or its worker shows no sign of life."""
+
     def may(button: Button) -> bool:
+        if button.name == "mark_lost" and not may_force:
+            return False
         return state in button.states and all(has_perm(each) for each in button.needs)
 
     edits = has_perm(permissions.EDIT)

@@ -70,6 +70,8 @@ class JobPage:
     holder: UUID | None = None
     """The live job that has its unique key."""
     reasons: list[str] = field(default_factory=list)
+    force_in: float | None = None
+    """Seconds until it may be marked lost; None: as it stands it may not."""
     steps: list[timeline.Step] = field(default_factory=list)
     attempts: list[AttemptShown] = field(default_factory=list)
     more_attempts: bool = False
@@ -116,8 +118,11 @@ def read(request: HttpRequest, id: UUID) -> JobPage | None:
             return None
         now = datetime.fromtimestamp(seconds, UTC)
         page = JobPage(job=job, state=job.state_at(seconds), now=now)
-        page.offered = buttons.offered(job, page.state, request.user.has_perm)
         page.reasons = why_not_running(database, job, seconds)
+        page.force_in = _force_in(page)
+        page.offered = buttons.offered(
+            job, page.state, request.user.has_perm, may_force=page.force_in == 0
+        )
         if not may_read and job.due_at is None and page.reasons:
             page.reasons = ["held"]
         _attempts_and_lines(request, page, may_read=may_read)
@@ -135,6 +140,19 @@ def read(request: HttpRequest, id: UUID) -> JobPage | None:
         page.contents = contents(job, reader(request.user))
     page.links = [*_links(page, request), *links.of(job, request)]
     return page
+
+
+def _force_in(page: JobPage) -> float | None:
+    """At once when its worker shows no sign of life; after the grace time when it was asked to stop."""
+    if page.state not in (State.RUNNING, State.CANCELLING):
+        return None
+    if page.reasons:
+        return 0.0
+    asked = page.job.cancel_requested_at
+    if asked is None:
+        return None
+    grace = conf.get().grace_seconds
+    return max(0.0, grace - (page.now - asked).total_seconds())
 
 
 def contents(job: Job, who: Reader) -> list[Content]:

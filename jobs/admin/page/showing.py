@@ -24,6 +24,12 @@ from jobs.templatetags.console import short
 
 TEMPLATE = "admin/jobs/job/page.html"
 CONTENT = ("payload", "result", "metadata")
+MARKED_LOST = (
+    "Takes the job away from its worker: if it was asked to stop, it is cancelled at once; else it is"
+    " due again, or dead if its attempts are spent. The handler itself is not stopped. It may go on"
+    " until it returns, and holds its slot so long; but nothing that it writes about this job counts"
+    " any more, and an atomic handler's changes are rolled back."
+)
 
 
 def show(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
@@ -142,13 +148,21 @@ def _ask(
     page = reading.read(request, id)
     if page is None:
         return _missing(admin, request, id)
-    what = page.purge_question if button.name == "purge" else button.confirm
+    facts = [("Job", f"{page.job.type} {page.job.id}"), ("State", page.state.value)]
+    match button.name:
+        case "purge":
+            what = page.purge_question
+        case "mark_lost":
+            what = MARKED_LOST
+            facts += [("Worker", page.worker or "gone"), ("Attempt", str(page.job.attempt_count))]
+        case _:
+            what = button.confirm
     question = Question(
         title=f"{button.label}: {page.job.type}",
         what=what,
         button=button.label,
         back=here,
-        facts=[("Job", f"{page.job.type} {page.job.id}"), ("State", page.state.value)],
+        facts=facts,
         hidden=[
             ("action", button.name),
             (acting.SEEN, request.POST.get(acting.SEEN, "")),

@@ -14,7 +14,14 @@ const reload = throttled(async () => {
     return;
   }
   for (const part of PARTS) replacePart(part, page);
+  later();
 }, 1000);
+
+// A job that was asked to stop may be taken from its worker a little later.
+function later() {
+  const wait = document.querySelector("[data-again-in]")?.dataset.againIn;
+  if (wait) setTimeout(reload, Number(wait) * 1000 + 200);
+}
 
 function show(frame) {
   let changed = Object.keys(frame.left_out).some((name) => name.startsWith("job."));
@@ -36,4 +43,5 @@ function progress({ done, total }) {
   return true;
 }
 
+later();
 live?.watch([`job:${job}`], { show, reload });

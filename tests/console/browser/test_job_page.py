@@ -39,7 +39,7 @@ def test_state_and_buttons_change_with_the_job(person: Persons) -> None:
     assert "ready" in page.locator(".facts.head").inner_text()
     assert "no worker is alive" in page.inner_text(".why")
     lifecycle.cancel(job, by="anna")
-    page.get_by_role("button", name="Run a copy").wait_for()
+    page.get_by_role("button", name="Retry as new copy").wait_for()
 
 
 def test_progress_is_drawn_as_it_comes(person: Persons) -> None:
