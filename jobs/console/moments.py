@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -18,7 +19,7 @@ def pinned(request: HttpRequest, *names: str) -> str:
     """
     query = request.GET.copy()
     for name in names:
-        if name in query and (at := _naive(query[name])) is not None:
+        if (at := _naive(str(query.get(name, "")))) is not None:
             query[name] = at
     return "" if query == request.GET else f"{request.path}?{query.urlencode()}"
 
@@ -37,7 +38,7 @@ def _naive(text: str) -> str | None:
 
 def localised(filters: Filters) -> Filters:
     """The same filters, with their moments in the zone in force: for being said in words."""
-    moments = {
+    moments: dict[str, Any] = {
         name: timezone.localtime(value)
         for name, value in filters.given.items()
         if isinstance(value, datetime)

@@ -188,9 +188,10 @@ class TestSingly:
         button = re.search(r'<button[^>]* id="theme" name="theme" value="(\w+)"', text)
         assert button
         assert button[1] == "dark"
-        data = {"only": "theme", "theme": button[1], "next": here}
-        response = client.post(PAGE, data)
-        assert (response.status_code, response["Location"]) == (302, here)
+        page = f"http://testserver{here}"
+        data = {"only": "theme", "theme": button[1]}
+        response = client.post(PAGE, data, headers={"Referer": page})
+        assert (response.status_code, response["Location"]) == (302, page)
         assert 'data-theme="dark"' in head(read(client, here))
         assert chosen_by(client).density == "compact"
 
@@ -213,7 +214,8 @@ class TestSingly:
     def test_it_leads_to_no_other_site(self) -> None:
         client = client_of("Viewer")
         data = {"only": "theme", "theme": "dark", "next": "https://evil.example/"}
-        assert client.post(PAGE, data)["Location"] == PAGE
+        for page in ("https://evil.example/", "//evil.example", "javascript:x", ""):
+            assert client.post(PAGE, data, headers={"Referer": page})["Location"] == PAGE
 
 
 class TestZone:

@@ -11,6 +11,7 @@ from typing import Any
 import django
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from jobs import conf, doctor, health, permissions
 from jobs.admin.settings import effective, stored
@@ -46,13 +47,21 @@ class Settings(pages.Page):
             form.keep()
             if only:
                 is_script = "X-Coppice-Part" in request.headers
-                return HttpResponse(status=204) if is_script else self.back()
+                return HttpResponse(status=204) if is_script else self._came_from()
             messages.success(request, "Saved how the console looks to you.")
             return HttpResponseRedirect(request.path)
         if only:
             messages.error(request, "Nothing was changed: there is no such choice.")
             form = DisplayForm(request)
         return self.render({**self.context(), "form": form}, status=422)
+
+    def _came_from(self) -> HttpResponseRedirect:
+        """To the page with the button, which is every page: none has to name itself in a form."""
+        page = self.request.headers.get("Referer", "")
+        is_ours = url_has_allowed_host_and_scheme(
+            page, allowed_hosts={self.request.get_host()}, require_https=self.request.is_secure()
+        )
+        return HttpResponseRedirect(page if is_ours else self.request.path)
 
     def context(self) -> dict[str, Any]:
         found: dict[str, Any] = {
