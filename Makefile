@@ -6,9 +6,10 @@ PY := $(VENV)/bin/python
 PORT ?= 8000
 ARGS ?=
 
-# Settings of the developer's own must not reach the checks.
+# Settings of the developer's own must not reach the checks; nor may each of the hundreds of processes
+# that they start have to compile the whole checkout.
 CLEAN_ENV := env -u DATABASE_URL -u DATABASE_DIRECT_URL -u REDIS_URL -u SECRET_KEY -u DEBUG \
-	-u ALLOWED_HOSTS -u HTTPS -u DEMO -u LOG_LEVEL
+	-u ALLOWED_HOSTS -u HTTPS -u DEMO -u LOG_LEVEL -u PYTHONDONTWRITEBYTECODE
 PRODUCTION_ENV := $(CLEAN_ENV) DATABASE_URL=postgresql://coppice@localhost/coppice \
 	REDIS_URL=redis://localhost DEBUG=false ALLOWED_HOSTS=console.example.org \
 	SECRET_KEY=only-for-the-check-$$(head -c 48 /dev/urandom | base64 | tr -d '\n')
@@ -17,7 +18,7 @@ RELOAD = $(VENV)/bin/watchfiles --sigint-timeout 40
 
 .DEFAULT_GOAL := help
 .PHONY: help demo web worker watch migrate test lint types checks unit database system-database \
-	integration format pins wheel packages clean
+	integration screenshots format pins wheel packages clean
 
 help: ## Show this list
 	@echo "Usage: make TARGET [ARGS=...] [PORT=8000]"
@@ -82,6 +83,9 @@ system-database: $(VENV)/.dev ## Tests of statements again, on the system's Post
 		echo "Once more, on the system's PostgreSQL"; \
 		COPPICE_TEST_SYSTEM_POSTGRES=1 $(CLEAN_ENV) $(PY) -m pytest $(STATEMENTS) -n 4 --dist loadfile $(ARGS); \
 	else echo "No PostgreSQL below /usr/lib/postgresql: the second run is left out."; fi
+
+screenshots: $(VENV)/.dev packages ## Pictures of every page of the console; ARGS="--only 'job-*'" for a few
+	@$(CLEAN_ENV) $(PY) -m tests.console.pictures $(ARGS)
 
 format: $(VENV)/.dev ## Format the code and mend what ruff can
 	$(VENV)/bin/ruff check --fix --quiet || true
