@@ -1,24 +1,23 @@
 """Servers and databases for the tests.
 
-Each run has a PostgreSQL of its own, without durability, in a folder that vanishes with the run.
-`COPPICE_TEST_SYSTEM_POSTGRES=1` takes the system's PostgreSQL instead of the embedded one.
+Each process of a run has a PostgreSQL of its own, without durability, in a folder that vanishes with
+the run. `COPPICE_TEST_SYSTEM_POSTGRES=1` takes the system's PostgreSQL instead of the embedded one.
 
 - `database_url`: the server, for whoever makes databases of their own.
 - `db` and its like from pytest-django: the database `test_coppice`, in this process.
 - `project_database`: a fresh migrated database, for tests that start real processes;
   `module_database`: one for all tests of a module.
-- `own_postgres`: a durable server for one test, to stop and start at will.
+- `own_postgres`: a durable server for one test, to stop and start at will; `coppice` is migrated.
 - `redis_url`: an empty Valkey, started when first asked for. Without it nothing answers there.
 """
 
 import os
 import secrets
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -26,10 +25,8 @@ import redis
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded
-from config.servers import Place, Postgres, embedded_programs, postgres_url, valkey_url
-
-CHECKOUT = Path(__file__).resolve().parent.parent
-TEMPLATE = "coppice_template"
+from config.servers import DATABASE, Place, Postgres, embedded_programs, postgres_url, valkey_url
+from tests import cluster
 
 # For the processes that tests start. With DATABASE_URL, which each test gives, they would
 # otherwise ask for all that production needs.
@@ -41,14 +38,23 @@ os.environ |= {
     "SECRET_KEY": "only-for-tests-" + "0123456789" * 5,
 }
 
+# Hundreds of processes are started: each would compile the whole checkout anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def pytest_configure() -> None:
     """Pages are rendered without `collectstatic`, whatever DEBUG was when the settings were read."""
+    cluster.begin()
     if "DJANGO_SETTINGS_MODULE" in os.environ:
         from django.conf import settings
 
         plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
         settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+def pytest_unconfigure() -> None:
+    cluster.end()
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +73,8 @@ def postgres_programs() -> Path:
 @pytest.fixture(scope="session")
 def database_url(postgres_programs: Path) -> Iterator[str]:
     """The URL of the run's PostgreSQL; its database is `postgres`."""
-    place = Place(home=_temporary_home())
+    place = Place(home=cluster.temporary_folder())
+    cluster.copy_to(place, postgres_programs)
     embedded.start(
         embedded.Wanted(place=place, postgres=postgres_programs, fast=True, temporary=True)
     )
@@ -77,10 +84,9 @@ def database_url(postgres_programs: Path) -> Iterator[str]:
 
 @pytest.fixture
 def own_postgres(postgres_programs: Path) -> Iterator[Postgres]:
-    """A running, durable server for this test alone; `url("coppice")` is its database."""
-    place = Place(home=_temporary_home())
-    place.make_account()
-    place.make_base()
+    """A running, durable server for this test alone; `url("coppice")` is its migrated database."""
+    place = Place(home=cluster.temporary_folder())
+    cluster.copy_to(place, postgres_programs)
     server = Postgres(place=place, programs=postgres_programs)
     server.start()
     yield server
@@ -98,32 +104,35 @@ def django_db_modify_db_settings(database_url: str) -> None:
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """The whole server goes after the run; dropping would only wait for stray connections."""
+    """It is there, and migrated. The whole server goes after the run."""
     return True
 
 
 @pytest.fixture(scope="session")
-def _template_database(database_url: str) -> str:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{TEMPLATE}"'.encode())
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=CHECKOUT,
-        env={**os.environ, "DATABASE_URL": _named(database_url, TEMPLATE)},
-        check=True,
-    )
-    return TEMPLATE
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """What a test has committed is removed in our own way, which is quicker."""
+    from django.db import connection
+    from django.test import TransactionTestCase
+
+    from tests.emptying import Emptying
+
+    with django_db_blocker.unblock():
+        emptying = Emptying()
+        connection.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: emptying.empty())
+        yield
 
 
 @pytest.fixture
-def project_database(database_url: str, _template_database: str) -> Iterator[str]:
+def project_database(database_url: str) -> Iterator[str]:
     """The URL of a fresh, migrated database. Give it to a process as DATABASE_URL."""
     with _fresh_database(database_url) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
-def module_database(database_url: str, _template_database: str) -> Iterator[str]:
+def module_database(database_url: str) -> Iterator[str]:
     """The same for all tests of a module, where each minds only its own rows."""
     with _fresh_database(database_url) as url:
         yield url
@@ -131,7 +140,7 @@ def module_database(database_url: str, _template_database: str) -> Iterator[str]
 
 @pytest.fixture(scope="session")
 def _valkey_place() -> Iterator[Place]:
-    place = Place(home=_temporary_home())
+    place = Place(home=cluster.temporary_folder())
     yield place
     embedded.release(place)
     place.remove()
@@ -168,17 +177,9 @@ def _servers_of_the_checkout_are_not_touched(
 def _fresh_database(server_url: str) -> Iterator[str]:
     name = f"project_{secrets.token_hex(6)}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{TEMPLATE}"'.encode())
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{DATABASE}"'.encode())
         yield _named(server_url, name)
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
-
-
-def _temporary_home() -> Path:
-    # In /tmp whatever TMPDIR says: the path of a socket must be short.
-    home = Path(tempfile.mkdtemp(prefix="coppice-test-", dir="/tmp"))
-    # The servers' account must get through.
-    home.chmod(0o755)
-    return home
 
 
 def _named(url: str, database: str) -> str:
@@ -187,4 +188,4 @@ def _named(url: str, database: str) -> str:
 
 def _django_database(url: str) -> dict[str, str]:
     parts = conninfo_to_dict(url)
-    return {"NAME": "coppice", "USER": str(parts["user"]), "HOST": str(parts["host"]), "PORT": ""}
+    return {"NAME": DATABASE, "USER": str(parts["user"]), "HOST": str(parts["host"]), "PORT": ""}

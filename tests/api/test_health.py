@@ -136,7 +136,7 @@ def test_a_database_that_is_empty_or_read_only_is_a_reason(database: str) -> Non
 def test_a_database_that_stops_and_comes_back_is_told_without_its_address(
     own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = own_postgres.url("coppice")
+    url = own_postgres.url("postgres")
     monkeypatch.setattr(health, "django_conninfo", lambda: url)
     assert ready(503)[0] == ["the database has no tables yet: run manage.py migrate"]
     own_postgres.stop()
@@ -154,7 +154,7 @@ def test_many_who_ask_at_once_cost_one_look(database: str, monkeypatch: pytest.M
     def slow() -> health.Readiness:
         looks.append(1)
         inside.set()
-        go_on.wait(30)
+        go_on.wait(90)
         return look()
 
     run(database, WORKER, 0)
@@ -163,11 +163,11 @@ def test_many_who_ask_at_once_cost_one_look(database: str, monkeypatch: pytest.M
     monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
     first = threading.Thread(target=health.current)
     first.start()
-    assert inside.wait(30)
+    assert inside.wait(90)
     # The others are told what was found last, and do not queue up behind a database that hangs.
     assert all(health.current().is_ready for _ in range(20))
     go_on.set()
-    first.join(30)
+    first.join(90)
     assert len(looks) == 1
 
 

@@ -26,7 +26,7 @@ import pytest
 import redis
 
 from config import embedded
-from config.servers import Place, valkey_url
+from config.servers import DATABASE, Place, valkey_url
 from tests.live.clients import Site, wait_for
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -111,7 +111,7 @@ def daphne(
 
 def _answers(server: Server) -> bool:
     assert server.process.poll() is None, server.log.read_text()[-3_000:]
-    with suppress(OSError), socket.create_connection(server.address, timeout=20) as connection:
+    with suppress(OSError), socket.create_connection(server.address, timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
         return bool(connection.recv(1))
     return False
@@ -125,18 +125,18 @@ def live_redis_url(_valkey_place: Place) -> str:
 
 
 @pytest.fixture(scope="session")
-def live_database(database_url: str, _template_database: str) -> Iterator[str]:
+def live_database(database_url: str) -> Iterator[str]:
     """The name of a migrated database that is shared by these tests and their servers."""
     name = f"live_{secrets.token_hex(6)}"
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{_template_database}"'.encode())
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{DATABASE}"'.encode())
         yield name
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _in_the_live_database(
-    live_database: str, django_db_modify_db_settings: None, django_db_blocker: Any
+    live_database: str, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[None]:
     """This process works there too, without transactions that would hide what it does."""
     from django.db import connections
@@ -255,7 +255,7 @@ def tell(live_redis_url: str) -> Callable[..., None]:
 
 def settled(server: Server, **expected: Any) -> Any:
     """Wait until the server's counts are these."""
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 90
     while True:
         found = server.counts("?alive" if "receivers_alive" in expected else "")
         if all(found[name] == value for name, value in expected.items()):

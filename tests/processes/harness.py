@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from config.servers import Postgres
-from tests.processes.running import Running, Tables, eventually, run, runworker
+from tests.processes.running import Running, Tables, eventually, runworker
 
 EFFECTS = """
 CREATE TABLE IF NOT EXISTS effect (
@@ -136,6 +136,21 @@ class World(Tables):
         )
 
 
+@dataclass(frozen=True)
+class Shared:
+    """One worker, and the database that it works on, for several tests."""
+
+    world: World
+    worker: Running
+
+    def forget(self) -> None:
+        """Nothing of an earlier test is at work, noted or in the log."""
+        self.world.all_ended()
+        for table in ("jobs_attempt", "jobs_joblog", "jobs_jobdependency", "jobs_job", "effect"):
+            self.world.rows(f"DELETE FROM {table}")
+        self.worker.lines.clear()
+
+
 def tree(worker: Running) -> list[psutil.Process]:
     """The worker's processes, its supervisor first."""
     with suppress(psutil.NoSuchProcess):
@@ -177,14 +192,6 @@ def workers(url: str, count: int, *options: str, **variables: str) -> Iterator[l
     ):
         first.wait_for("worker.ready")
         yield [first, *others]
-
-
-def migrated(server: Postgres) -> World:
-    """The database of a server of one's own."""
-    url = server.url("coppice")
-    with run(["manage.py", "migrate", "--verbosity", "0"], url) as migration:
-        assert migration.ended(120) == 0
-    return World(url)
 
 
 def crash(server: Postgres) -> None:

@@ -46,15 +46,23 @@ class Tables:
     """The database of a test, for plain questions."""
 
     url: str
+    _kept: psycopg.Connection[tuple[Any, ...]] | None = field(default=None, repr=False)
 
     def session(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A connection for whoever holds something; closed at the end of its block."""
         return psycopg.connect(self.url, autocommit=True)
 
     def rows(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
-        with self.session() as connection:
-            cursor = connection.execute(sql.encode(), params)
-            return cursor.fetchall() if cursor.description else []
+        """Asked on one session: tests that wait ask all the time, and a new one costs more."""
+        if self._kept is not None:
+            try:
+                return _answer(self._kept, sql, params)
+            except psycopg.OperationalError:
+                # It may be gone like those of the workers: with its server, or by a test.
+                if not self._kept.closed:
+                    raise
+        self._kept = self.session()
+        return _answer(self._kept, sql, params)
 
     def one(self, sql: str, *params: Any) -> Any:
         rows = self.rows(sql, *params)
@@ -92,6 +100,13 @@ class Tables:
                 " ORDER BY started_at"
             )
         ]
+
+
+def _answer(
+    session: psycopg.Connection[tuple[Any, ...]], sql: str, params: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    cursor = session.execute(sql.encode(), params)
+    return cursor.fetchall() if cursor.description else []
 
 
 @dataclass

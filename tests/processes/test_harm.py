@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes.harness import World
+from tests.processes.harness import Shared, World
 from tests.processes.running import eventually, runworker
 
 SYNC = [
@@ -23,7 +23,8 @@ SYNC = [
 ]
 
 
-def test_whatever_a_handler_raises_is_the_failure_of_that_job_only(world: World) -> None:
+def test_whatever_a_handler_raises_is_the_failure_of_that_job_only(shared: Shared) -> None:
+    world = shared.world
     bad = {
         what: world.enqueue_all("prove.raise", 1, max_attempts=1, payload={"what": what})[0]
         for what in SYNC
@@ -35,11 +36,9 @@ def test_whatever_a_handler_raises_is_the_failure_of_that_job_only(world: World)
         for what in ("exit", "interrupt", "cancelled", "recursion")
     }
     good = world.enqueue_all("prove.effect", 30) + world.enqueue_all("prove.query_async", 30)
-    with runworker(world.url, "--concurrency", "4") as worker:
-        world.all_ended()
+    world.all_ended()
 
-        assert len(worker.logged("worker.ready")) == 1  # the same process all along
-        assert worker.stop() == 0
+    assert not shared.worker.logged("worker.ready")  # the same process all along
     assert {what: world.status(job) for what, job in bad.items()} == dict.fromkeys(bad, "failed")
     assert all(world.attempts(job) == ["failed"] for job in bad.values())
     assert all(
@@ -51,25 +50,23 @@ def test_whatever_a_handler_raises_is_the_failure_of_that_job_only(world: World)
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_what_a_handler_returns_that_cannot_be_stored_is_the_failure_of_that_job_only(
-    world: World, apart: bool
+    shared: Shared, apart: bool
 ) -> None:
+    world = shared.world
     kinds = ["an object", "a lock", "too much", "NUL", "a circle", "snooze", "a coroutine"]
+    # A job that was lost once runs next in a process of its own.
+    columns = {"max_attempts": 1, "lost_count": int(apart)}
     bad = {
-        what: world.enqueue_all("prove.return", 1, max_attempts=1, payload={"what": what})[0]
+        what: world.enqueue_all("prove.return", 1, payload={"what": what}, **columns)[0]
         for what in kinds
     }
-    [held] = world.enqueue_all("prove.return", 1, max_attempts=1, payload={"what": "hold"})
+    [held] = world.enqueue_all("prove.return", 1, payload={"what": "hold"}, **columns)
     good = world.enqueue_all("prove.effect", 50)
-    if apart:
-        # A job that was lost once runs next in a process of its own.
-        world.rows("UPDATE jobs_job SET lost_count = 1 WHERE type = 'prove.return'")
-    with runworker(world.url, "--concurrency", "4") as worker:
-        eventually(
-            lambda: world.unfinished() == 1 and world.attempts(held),
-            lambda: f"all but the held one ended: {world.counts()}",
-        )
-        assert len(worker.logged("worker.ready")) == 1
-        assert worker.stop() == 0
+    eventually(
+        lambda: world.unfinished() == 1 and world.attempts(held),
+        lambda: f"all but the held one ended: {world.counts()}",
+    )
+    assert not shared.worker.logged("worker.ready")
 
     assert {what: world.status(job) for what, job in bad.items()} == dict.fromkeys(bad, "failed")
     # Some may have been handed back before, when no slot came free.
@@ -79,6 +76,9 @@ def test_what_a_handler_returns_that_cannot_be_stored_is_the_failure_of_that_job
     assert due_at is None
     assert "half a pair" in reason
     assert world.counts() == {"failed": len(bad), "completed": len(good), "pending": 1}
+    world.rows("DELETE FROM jobs_attempt WHERE job_id = %s", held)
+    world.rows("DELETE FROM jobs_joblog WHERE job_id = %s", held)
+    world.rows("DELETE FROM jobs_job WHERE id = %s", held)
 
 
 WAYS_TO_DIE: list[dict[str, Any]] = [
@@ -120,16 +120,15 @@ def test_jobs_that_end_their_process_end_dead_and_bystanders_are_unspent(world: 
     world.history_is_consistent()
 
 
-def test_jobs_that_run_apart_take_nobody_with_them(world: World) -> None:
+def test_jobs_that_run_apart_take_nobody_with_them(shared: Shared) -> None:
+    world = shared.world
     poison = [
         world.enqueue_all("prove.die_apart", 1, max_attempts=3, payload=how)[0]
         for how in WAYS_TO_DIE
     ]
-    with runworker(world.url, "--concurrency", "4") as worker:
-        good = world.enqueue_all("prove.effect", 40, payload={"seconds": 0.05})
-        world.all_ended()
-        assert len(worker.logged("worker.ready")) == 1
-        assert worker.stop() == 0
+    good = world.enqueue_all("prove.effect", 40, payload={"seconds": 0.05})
+    world.all_ended()
+    assert not shared.worker.logged("worker.ready")
 
     assert all(dies_three_times(world, job) for job in poison)
     assert world.counts() == {"failed": len(poison), "completed": len(good)}
@@ -137,36 +136,34 @@ def test_jobs_that_run_apart_take_nobody_with_them(world: World) -> None:
 
 
 def test_a_job_whose_process_cannot_be_started_fails_and_its_slot_is_free_again(
-    world: World,
+    shared: Shared,
 ) -> None:
-    with runworker(world.url, "--concurrency", "2") as worker:
-        worker.wait_for("worker.ready")
-        world.enqueue_all("prove.no_files", 1, payload={"seconds": 2})
-        eventually(lambda: world.counts().get("processing") == 1, "no file can be opened")
-        [apart] = world.enqueue_all("prove.apart", 1)
-        eventually(lambda: "failed" in world.attempts(apart), "its process cannot be started")
-        world.all_ended()
-        # Both slots work.
-        good = world.enqueue_all("prove.effect", 2, payload={"seconds": 1})
-        eventually(lambda: world.effect_count() == 3, "both run")
-        world.all_ended()
-        assert len(worker.logged("worker.ready")) == 1
-        assert worker.stop() == 0
+    world = shared.world
+    world.enqueue_all("prove.no_files", 1, payload={"seconds": 2})
+    eventually(lambda: world.counts().get("processing") == 1, "no file can be opened")
+    [apart] = world.enqueue_all("prove.apart", 1)
+    eventually(lambda: "failed" in world.attempts(apart), "its process cannot be started")
+    world.all_ended()
+    # All slots work.
+    good = world.enqueue_all("prove.effect", 4, payload={"seconds": 1})
+    eventually(lambda: world.effect_count() == 5, "all run")
+    world.all_ended()
+    assert not shared.worker.logged("worker.ready")
 
     assert world.attempts(apart)[-1] == "succeeded"
     assert {world.status(job) for job in good} == {"completed"}
 
 
 def test_of_a_handler_that_holds_the_interpreter_for_ever_the_process_is_replaced(
-    world: World,
+    shared: Shared,
 ) -> None:
+    world = shared.world
     [stuck] = world.enqueue_all("prove.regex", 1, max_attempts=1)
-    with runworker(world.url, "--concurrency", "2") as worker:
-        eventually(lambda: world.effects(stuck) == 1, "it runs")
-        good = world.enqueue_all("prove.effect", 20)
-        world.all_ended()
-        assert worker.logged("worker.hung")
-        assert worker.stop() == 0
+    eventually(lambda: world.effects(stuck) == 1, "it runs")
+    good = world.enqueue_all("prove.effect", 20)
+    world.all_ended()
+    assert shared.worker.logged("worker.hung")
+    shared.worker.wait_for("worker.ready")
 
     assert (world.status(stuck), world.attempts(stuck)) == ("failed", ["timed_out"])
     assert world.effects(stuck) == 1
@@ -175,34 +172,13 @@ def test_of_a_handler_that_holds_the_interpreter_for_ever_the_process_is_replace
 
 
 def test_one_that_runs_apart_is_killed_at_its_deadline_and_nobody_else_with_it(
-    world: World,
+    shared: Shared,
 ) -> None:
+    world = shared.world
     [stuck] = world.enqueue_all("prove.regex_apart", 1, max_attempts=1)
-    with runworker(world.url, "--concurrency", "2") as worker:
-        good = world.enqueue_all("prove.effect", 20)
-        world.all_ended()
-        assert len(worker.logged("worker.ready")) == 1
-        assert worker.stop() == 0
+    good = world.enqueue_all("prove.effect", 20)
+    world.all_ended()
+    assert not shared.worker.logged("worker.ready")
 
     assert (world.status(stuck), world.attempts(stuck)) == ("failed", ["timed_out"])
     assert {world.status(job) for job in good} == {"completed"}
-
-
-@pytest.mark.parametrize("then", ["return", "break", "autocommit", "by hand"])
-def test_a_transaction_that_a_handler_leaves_open_ends_with_its_job(
-    world: World, then: str
-) -> None:
-    payload: dict[str, Any] = {"then": then}
-    with runworker(world.url, "--concurrency", "1") as worker:
-        for _ in range(3):
-            [careless] = world.enqueue_all("prove.leave_open", 1, max_attempts=1, payload=payload)
-            after = world.enqueue_all("prove.effect", 3) + world.enqueue_all("prove.query", 3)
-            world.all_ended()
-            assert {world.status(job) for job in after} == {"completed"}
-            # What it wrote inside is gone with the transaction that it never ended.
-            assert (world.effects(careless, "before"), world.effects(careless, "inside")) == (1, 0)
-        assert not world.rows(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-            " AND state LIKE 'idle in transaction%%'"
-        )
-        assert worker.stop() == 0

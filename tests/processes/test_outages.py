@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from config.servers import Place, Postgres, Valkey
-from tests.processes.harness import World, crash, migrated, noise, workers
+from tests.processes.harness import World, crash, noise, workers
 from tests.processes.running import Running, eventually, runworker
 
 WORKERS = 4
@@ -47,7 +47,7 @@ def hang(server: Postgres) -> None:
 def test_a_database_that_goes_away_and_comes_back_makes_no_job_run_twice(
     own_postgres: Postgres,
 ) -> None:
-    world = migrated(own_postgres)
+    world = World(own_postgres.url("coppice"))
     with workers(world.url, WORKERS, *OPTIONS) as running:
         for number, outage in enumerate((crash_and_come_back, stay_away, hang), start=1):
             long = world.enqueue_all("prove.effect", 8, payload=LONG)
@@ -84,7 +84,7 @@ def answers(world: World) -> bool:
 def test_a_worker_told_to_stop_while_the_database_is_away_writes_its_outcomes_when_it_is_back(
     own_postgres: Postgres,
 ) -> None:
-    world = migrated(own_postgres)
+    world = World(own_postgres.url("coppice"))
     with runworker(world.url, *OPTIONS) as worker:
         worker.wait_for("worker.ready")
         ids = world.enqueue_all("prove.effect", 4, payload={"seconds": 3})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from config.servers import Postgres
-from tests.processes.harness import crash, migrated
+from tests.processes.harness import World, crash
 from tests.processes.ranging import runs_on
 from tests.processes.running import eventually, runworker
 
@@ -18,7 +18,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 def test_sessions_that_are_ended_and_a_server_that_crashes_repeat_no_key_and_lose_none(
     own_postgres: Postgres,
 ) -> None:
-    world = migrated(own_postgres)
+    world = World(own_postgres.url("coppice"))
     with (
         runs_on(world.url) as runs,
         runworker(world.url, "--processes", "2", "--concurrency", "4") as worker,

@@ -11,7 +11,7 @@ import pytest
 
 from config.servers import Postgres
 from jobs.registry import OWN_QUEUE
-from tests.processes.running import Running, Tables, eventually, run, runworker, standins
+from tests.processes.running import Running, Tables, eventually, runworker, standins
 
 
 @pytest.fixture
@@ -241,8 +241,6 @@ def test_a_database_that_restarts_or_stays_away_for_a_while_kills_nobody(
     own_postgres: Postgres,
 ) -> None:
     tables = Tables(own_postgres.url("coppice"))
-    with run(["manage.py", "migrate", "--verbosity", "0"], tables.url) as migration:
-        assert migration.ended(60) == 0
     with standins(tables.url, "is fine") as worker, standins(tables.url, "is fine") as other:
         for each in (worker, other):
             each.wait_for("worker.ready")
