@@ -48,7 +48,7 @@ class Rival:
         return not self._thread.is_alive()
 
     def result(self) -> Any:
-        self._thread.join(30)
+        self._thread.join(90)
         assert self.is_done, "the rival still waits"
         if self._error is not None:
             raise self._error
@@ -67,7 +67,7 @@ def other_session() -> Iterator[DirectDatabase]:
 
 def wait_until_blocked(count: int = 1) -> None:
     """Until that many sessions of this database wait for another one."""
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 90
     with psycopg.connect(direct_conninfo(), autocommit=True) as session:
         while time.monotonic() < limit:
             row = session.execute(BLOCKED).fetchone()

@@ -260,7 +260,7 @@ def test_scrapes_at_once_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(90)
     assert len(reads) == 1
 
 

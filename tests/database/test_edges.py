@@ -210,7 +210,7 @@ def test_a_released_job_that_is_due_wakes_an_idle_worker_and_one_that_is_not_doe
     with psycopg.connect(direct_conninfo(), autocommit=True) as session:
         session.execute(f'LISTEN "coppice_{worker.id.hex}"'.encode())
         wake(DATABASE, {one.queue for one in released if one.is_due})
-        assert [note.payload for note in session.notifies(timeout=10, stop_after=1)] == [""]
+        assert [note.payload for note in session.notifies(timeout=60, stop_after=1)] == [""]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -57,7 +57,7 @@ def known_to_a_worker(*types: str, state: str = "running") -> Worker:
     )
 
 
-def eventually(fact: Callable[[], bool], seconds: float = 20.0) -> None:
+def eventually(fact: Callable[[], bool], seconds: float = 90.0) -> None:
     give_up_at = time.monotonic() + seconds
     while not fact():
         assert time.monotonic() < give_up_at, "it did not happen in time"
@@ -323,7 +323,7 @@ def test_a_duty_that_fails_stops_no_other() -> None:
     ]
     duties.start()
     try:
-        assert done.wait(10)
+        assert done.wait(90)
     finally:
         duties.finish(10)
 

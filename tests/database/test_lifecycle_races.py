@@ -52,7 +52,7 @@ class Action:
             connections.close_all()
 
     def result(self) -> Any:
-        self.thread.join(20)
+        self.thread.join(90)
         assert not self.thread.is_alive()
         if self.error is not None:
             raise self.error

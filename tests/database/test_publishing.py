@@ -30,7 +30,7 @@ def entries(url: str) -> list[dict[str, Any]]:
         return [json.loads(fields[b"event"]) for _, fields in client.xrange(STREAM)]
 
 
-def wait_for(fact: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_for(fact: Callable[[], bool], seconds: float = 90.0) -> None:
     limit = time.monotonic() + seconds
     while not fact():
         assert time.monotonic() < limit, "waited too long"
@@ -76,7 +76,7 @@ def own_valkey() -> Iterator[Valkey]:
 def test_an_event_becomes_an_entry_of_the_stream(publisher: Publisher, redis_url: str) -> None:
     publisher.room("job.completed", 1)
     publisher.put([Event("job.completed", "0198", "resize", "images", {"attempt": 1})])
-    assert publisher.flush(5.0)
+    assert publisher.flush(60.0)
     [entry] = entries(redis_url)
     assert abs(entry.pop("at") - time.time()) < 60
     assert entry == {
@@ -90,7 +90,7 @@ def test_an_event_becomes_an_entry_of_the_stream(publisher: Publisher, redis_url
 
 def test_events_keep_their_order(publisher: Publisher, redis_url: str) -> None:
     assert tell(publisher, "job.cancelled", 900) == 900
-    assert publisher.flush(5.0)
+    assert publisher.flush(60.0)
     assert [entry["job_id"] for entry in entries(redis_url)] == [str(n) for n in range(900)]
 
 
@@ -100,7 +100,7 @@ def test_a_flood_becomes_a_number_and_rare_events_still_get_through(
     sent = sum(tell(publisher, "job.completed", 500) for _ in range(100))
     assert sent < SINGLES_PER_SECOND
     assert tell(publisher, "job.dlq_entry") == 1
-    assert publisher.flush(5.0)
+    assert publisher.flush(60.0)
     found = entries(redis_url)
     counts = [entry["counts"] for entry in found if entry["name"] == LEFT_OUT]
     assert sum(count["job.completed"] for count in counts) == 50_000 - sent
@@ -111,7 +111,7 @@ def test_a_flood_becomes_a_number_and_rare_events_still_get_through(
 def test_more_than_the_queue_holds_is_counted(redis_url: str) -> None:
     publisher = Publisher(redis_url, queue_length=10)
     assert publisher.room("job.failed", 50) == 10
-    publisher.close(5.0)
+    publisher.close(60.0)
     [entry] = entries(redis_url)
     assert entry["counts"] == {"job.failed": 40}
 
@@ -122,17 +122,17 @@ def test_the_caller_neither_waits_nor_fails_while_redis_is_away(
     url = valkey_url(own_valkey.place)
     publisher = Publisher(url, queue_length=100)
     tell(publisher, "job.failed")
-    assert publisher.flush(5.0)
+    assert publisher.flush(60.0)
     own_valkey.stop()
     with caplog.at_level(logging.INFO, logger="coppice.events"):
         for _ in range(3):
             tell(publisher, "job.failed", 60)
             wait_for(lambda: publisher.is_away)
-        assert not publisher.flush(5.0)
+        assert not publisher.flush(1.0)
         own_valkey.start()
         tell(publisher, "job.failed")
         wait_for(lambda: publisher.flush(1.0))
-    publisher.close(5.0)
+    publisher.close(60.0)
     found = entries(url)  # this server keeps nothing on disk: all is from after the outage
     arrived = [entry["name"] for entry in found].count("job.failed")
     counted = sum(entry["counts"]["job.failed"] for entry in found if entry["name"] == LEFT_OUT)
@@ -156,7 +156,7 @@ def test_the_stream_does_not_grow_without_end(
 ) -> None:
     monkeypatch.setattr(publishing, "STREAM_LENGTH", 100)
     tell(publisher, "job.failed", 1_500)
-    assert publisher.flush(5.0)
+    assert publisher.flush(60.0)
     assert len(entries(redis_url)) < 400
 
 
@@ -188,14 +188,14 @@ def test_a_forked_child_sends_its_own_events_and_none_of_its_parents(
     publisher: Publisher, redis_url: str
 ) -> None:
     tell(publisher, "job.failed")
-    assert publisher.flush(5.0)
+    assert publisher.flush(60.0)
     tell(publisher, "job.cancelled")
     child = os.fork()
     if child == 0:
         tell(publisher, "job.purged")
-        os._exit(0 if publisher.flush(10.0) else 1)
+        os._exit(0 if publisher.flush(60.0) else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert publisher.flush(5.0)
+    assert publisher.flush(60.0)
     names = sorted(entry["name"] for entry in entries(redis_url))
     assert names == ["job.cancelled", "job.failed", "job.purged"]
 

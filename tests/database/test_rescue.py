@@ -388,7 +388,7 @@ def test_of_a_rescue_and_a_late_completion_exactly_one_wins() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(90)
 
     assert written["completed"] == Job.objects.filter(status=Status.COMPLETED).count()
     assert written["rescued"] == Job.objects.filter(status=Status.PENDING).count()

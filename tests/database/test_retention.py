@@ -206,7 +206,7 @@ class TestRollups:
         for leader in leaders:
             leader.start()
         for leader in leaders:
-            leader.join(30)
+            leader.join(90)
         rollups.fold(DjangoDatabase())
         assert Total.objects.get().jobs == 200
         assert sum(row.jobs for row in Rollup.objects.all()) == 200

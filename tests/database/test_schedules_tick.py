@@ -218,7 +218,7 @@ def test_an_idle_worker_is_woken_through_its_own_connection() -> None:
         listener.connection.execute(f"LISTEN coppice_{worker.id.hex}".encode())
         make_schedule()
         assert len(schedules.tick(ticker, now=NOON)) == 1
-        assert len(list(listener.connection.notifies(timeout=10, stop_after=1))) == 1
+        assert len(list(listener.connection.notifies(timeout=60, stop_after=1))) == 1
     finally:
         listener.close()
         ticker.close()

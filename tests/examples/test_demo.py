@@ -105,6 +105,6 @@ def test_the_console_answers_meanwhile_and_a_signal_ends_everything(
         assert len(children) >= 2
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0, output.read_text()
-    gone, alive = psutil.wait_procs(children, timeout=10)
+    gone, alive = psutil.wait_procs(children, timeout=60)
     assert not alive
     assert len(gone) == len(children)

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 type Headers = dict[str, str]
 
-SECONDS = 20.0
+SECONDS = 90.0
 """The longest that a test waits for a fact."""
 
 

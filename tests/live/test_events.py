@@ -325,7 +325,7 @@ def test_a_bad_last_event_id_is_a_400(site: Site) -> None:
 
 def test_head_is_answered_like_get_without_an_end_to_wait_for(site: Site) -> None:
     def head(headers: dict[str, str], query: str = "") -> Any:
-        address = http.client.HTTPConnection(*site.address, timeout=20)
+        address = http.client.HTTPConnection(*site.address, timeout=90)
         with closing(address):
             address.request(
                 "HEAD", f"/api/jobs/stream{query}", headers={"Host": site.host, **headers}

@@ -98,7 +98,7 @@ def test_what_somebody_keeps_locked_holds_up_no_other_job(world: World, what: st
             eventually(lambda: world.one(WAITING), "the completer waits for it")
             for _ in range(3):
                 world.enqueue_all("prove.effect", 30)
-                eventually(lambda: world.unfinished() == 1, lambda: f"{world.counts()}", 10)
+                eventually(lambda: world.unfinished() == 1, lambda: f"{world.counts()}")
         world.all_ended()
         assert worker.stop() == 0
 

@@ -189,7 +189,7 @@ def test_tries_at_the_same_moment_are_as_many_tries(monkeypatch: pytest.MonkeyPa
     meet = threading.Barrier(tries.FREE_OF_NAME + 5)
 
     def guess() -> None:
-        meet.wait(timeout=30)
+        meet.wait(timeout=90)
         try:
             authenticate(HttpRequest(), username="anna", password="guess")
         finally:

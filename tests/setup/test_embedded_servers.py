@@ -46,11 +46,11 @@ class User:
         return self.process.stdout.readline() == "ready\n"
 
     def leave(self) -> None:
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=90)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=90)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def processes(home: Path) -> list[psutil.Process]:
     return found
 
 
-def wait_until(fact: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(fact: Callable[[], bool], seconds: float = 90.0) -> None:
     limit = time.monotonic() + seconds
     while not fact():
         assert time.monotonic() < limit, "the awaited fact did not come about"
@@ -214,7 +214,7 @@ def test_a_checkout_that_only_root_may_enter_stays_closed_and_works(home: Path) 
 def test_a_folder_that_cannot_be_written_is_named(home: Path) -> None:
     home.parent.chmod(0o500)
     user = User(home)
-    user.process.wait(30)
+    user.process.wait(90)
     home.parent.chmod(0o700)
     assert user.process.returncode != 0
 

@@ -35,7 +35,7 @@ def drawn(page: Any) -> Any:
     return page
 
 
-def until(page: Any, fact: str, *, seconds: float = 20) -> None:
+def until(page: Any, fact: str, *, seconds: float = 90) -> None:
     """Wait for a fact of the page. Playwright's own way needs `eval`, which the policy refuses."""
     give_up_at = time.monotonic() + seconds
     while not page.evaluate(f"() => {fact}"):

@@ -32,7 +32,7 @@ class Gate:
             looks.append(len(found))
             if len(looks) == 2:
                 self.reached.set()
-                assert self.go.wait(30)
+                assert self.go.wait(90)
             return found
 
         monkeypatch.setattr(choosing.Walk, "still", stop)
@@ -47,7 +47,7 @@ def test_once_a_pause_has_returned_no_job_is_changed(
     operation = bulk.create("retry", DEAD)
     attempt, gate = Attempt(operation), Gate(monkeypatch)
     worker = Rival(lambda _: attempt.work(operation))
-    assert gate.reached.wait(30)
+    assert gate.reached.wait(90)
     person = Rival(lambda _: act(operation.id, by="anna"))
     wait_until_blocked()
     gate.go.set()
@@ -68,7 +68,7 @@ def test_a_worker_that_was_declared_dead_and_its_heir_change_each_job_once(
     operation = bulk.create("retry", DEAD)
     stale, gate = Attempt(operation), Gate(monkeypatch)
     dead = Rival(lambda _: stale.work(operation))
-    assert gate.reached.wait(30)
+    assert gate.reached.wait(90)
     heir = Attempt(operation)
     living = Rival(lambda _: heir.work(operation))
     wait_until_blocked()
@@ -101,7 +101,7 @@ def test_a_person_who_retries_meanwhile_and_the_operation_retry_once(
     operation = bulk.create("retry", DEAD)
     attempt, gate = Attempt(operation), Gate(monkeypatch)
     worker = Rival(lambda _: attempt.work(operation))
-    assert gate.reached.wait(30)
+    assert gate.reached.wait(90)
     person = Rival(lambda _: lifecycle.retry_many([job.id for job in jobs], by="anna"))
     wait_until_blocked()
     gate.go.set()
