@@ -4,7 +4,7 @@ Everything that changes a job goes through `lifecycle`. Payloads, results and er
 those with `view_payload`; the keys that a handler masks stay masked, except for superusers.
 """
 
-from jobs.admin import navigation, settings  # noqa: F401  they register themselves
+from jobs.admin import events, navigation, settings  # noqa: F401  they register themselves
 from jobs.admin.alerting import WebhookAdmin
 from jobs.admin.audit import AuditEntryAdmin
 from jobs.admin.bulk import BulkOperationAdmin

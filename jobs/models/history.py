@@ -56,7 +56,15 @@ class JobLog(models.Model):
     data = models.JSONField(null=True, blank=True)
 
     class Meta:
-        indexes: ClassVar = [models.Index(name="joblog_job", fields=["job", "id"])]
+        indexes: ClassVar = [
+            models.Index(name="joblog_job", fields=["job", "id"]),
+            # Few lines are in it, and those that are not cost nothing more.
+            models.Index(
+                name="joblog_loud",
+                fields=["id"],
+                condition=models.Q(level__in=["warning", "error", "critical"]),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {self.event} {self.message}".rstrip()

@@ -14,7 +14,7 @@ from typing import Any
 from django.utils import timezone
 
 from jobs.histograms import BOUNDS, pack
-from jobs.models import Job, Rollup, Total, Worker
+from jobs.models import Job, JobLog, Rollup, Total, Worker
 from ranges.axes import IntAxis
 from ranges.cells import Cells
 from ranges.models import RangeFailure, RangeNode, RangeRun
@@ -58,6 +58,7 @@ def build(*, minutes: int = 1_440, step: int = 1, seed: int = 7) -> dict[str, An
         changed_by="anna",
         changed_at=now - timedelta(minutes=9),
     )
+    _lines(workers, now, random)
     _runs(now, random)
     return {"workers": workers, "dead": dead}
 
@@ -206,6 +207,44 @@ def _dead(now: datetime, random: Random) -> dict[str, Job]:
         Job.objects.bulk_create(rows)
         found[type] = rows[0]
     return found
+
+
+def _lines(workers: list[Worker], now: datetime, random: Random) -> None:
+    """The log of those that run, are tried again, or have died within the hour."""
+    made: list[JobLog] = []
+
+    def line(job: Job, seconds: float, event: str, message: str = "", **more: Any) -> None:
+        usual = {"worker_id": random.choice(workers).id, "attempt": 1}
+        at = now - timedelta(seconds=seconds)
+        made.append(JobLog(job=job, at=at, event=event, message=message, **usual | more))
+
+    for job in Job.objects.filter(status="processing"):
+        assert job.started_at is not None
+        ran = (now - job.started_at).total_seconds()
+        line(job, ran, "started", worker_id=job.worker_id)
+        if job.progress_total:
+            said = {"done": job.progress_done, "of": job.progress_total}
+            line(job, ran * 0.4, "log", f"working on {job.type.replace('_', ' ')}", data=said)
+            line(job, ran * 0.1, "log", "slower than usual", level="warning")
+    for n, job in enumerate(Job.objects.filter(next_retry_at__isnull=False).order_by("id")):
+        line(job, 40 + 11 * n, "started")
+        line(
+            job,
+            30 + 11 * n,
+            "retry_scheduled",
+            ERRORS["deliver_webhook", "webhooks"],
+            level="warning",
+        )
+    recent = Job.objects.dead().filter(failed_at__gt=now - timedelta(hours=1))
+    for n, job in enumerate(recent.order_by("id")):
+        assert job.failed_at is not None
+        dead_for = (now - job.failed_at).total_seconds()
+        line(job, dead_for + 2, "started", attempt=3)
+        line(job, dead_for, "dead_lettered", job.last_error, level="error", attempt=3)
+        if n % 9 == 0:
+            by = {"worker_id": None, "attempt": None, "data": {"by": "anna"}}
+            line(job, dead_for - 60, "payload_edited", "by anna: the address was wrong", **by)
+    JobLog.objects.bulk_create(sorted(made, key=lambda each: each.at))
 
 
 def _runs(now: datetime, random: Random) -> None:
