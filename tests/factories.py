@@ -46,7 +46,7 @@ class JobFactory(factory.django.DjangoModelFactory):
     class Meta:
         model = Job
 
-    id = factory.LazyAttribute(lambda made: _id_of(getattr(made, "created_at", None)))
+    id = factory.LazyAttribute(lambda made: id_made_at(getattr(made, "created_at", None)))
     type = "test"
     payload = factory.LazyFunction(lambda: {"n": 1})
 
@@ -105,7 +105,7 @@ class QueueFactory(factory.django.DjangoModelFactory):
     name = factory.Sequence(lambda n: f"queue{n}")
 
 
-def _id_of(created_at: datetime | None) -> uuid.UUID:
+def id_made_at(created_at: datetime | None) -> uuid.UUID:
     """An id as it would have been made then: it begins with its time, and ids ascend."""
     id = new_uuid()
     if created_at is None:

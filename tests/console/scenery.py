@@ -19,11 +19,11 @@ from ranges.axes import IntAxis
 from ranges.cells import Cells
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.states import CELL_PROCESSED, CELL_SKIPPED
-from tests.factories import make_job, make_queue, make_worker
+from tests.factories import id_made_at, make_job, make_queue, make_worker
 
 TYPES = {
     "default": {"sync_inventory": 0.4, "recount_stock": 2.5},
-    "mail": {"send_email": 0.12, "send_digest": 0.8},
+    "mail": {"send_email": 0.12, "send_digest": 0.8, "write_invoice": 1.4},
     "images": {"resize_image": 0.6, "transcode_video": 40.0},
     "reports": {"monthly_report": 95.0},
     "webhooks": {"deliver_webhook": 0.25},
@@ -64,26 +64,11 @@ def build(*, minutes: int = 1_440, step: int = 1, seed: int = 7) -> dict[str, An
 
 
 def figures(now: datetime, *, minutes: int, step: int, random: Random) -> None:
-    """Rollups of each minute: a wave over the day, and a provider that was away for a while."""
-    rows = []
+    """Rollups of each minute: waves over the day, and a provider that was away for a while."""
+    rows: list[Rollup] = []
     this = now.replace(second=0, microsecond=0)
     for ago in range(0, minutes, step):
-        at = this - timedelta(minutes=ago)
-        wave = 1 + 0.45 * math.sin(at.timestamp() / 5_400) + 0.18 * math.sin(at.timestamp() / 610)
-        is_bad = 22 <= ago <= 29 or 500 <= ago <= 530
-        for queue, types in TYPES.items():
-            for type, seconds in types.items():
-                usual = min(90.0, 22 / math.sqrt(seconds))
-                done = max(0, round(random.gauss(usual * wave, usual * 0.09)))
-                if ago == 0:
-                    done = round(done * now.second / 60)
-                bad = round(done * 0.55) if is_bad and queue == "webhooks" else 0
-                bad += random.random() < 0.2
-                slow = 9.0 if is_bad else 1.0
-                wait = random.lognormvariate(math.log(0.08 * wave * slow), 0.25)
-                rows.append(_rollup(at, queue, type, "succeeded", done, wait, seconds, random))
-                if bad:
-                    rows.append(_rollup(at, queue, type, "failed", bad, wait, seconds * 3, random))
+        rows += _minute(this - timedelta(minutes=ago), ago, random, now.second / 60)
     Rollup.objects.bulk_create([row for row in rows if row.jobs], batch_size=2_000)
     for queue, types in TYPES.items():
         for type, seconds in types.items():
@@ -95,6 +80,40 @@ def figures(now: datetime, *, minutes: int, step: int, random: Random) -> None:
                 queue=queue, type=type, outcome="succeeded", jobs=960, wait_seconds=90,
                 run_seconds=960 * seconds, timings=spread,
             )  # fmt: skip
+
+
+def go_on() -> None:
+    """The minutes since then, for a page that is looked at for longer."""
+    now = timezone.now()
+    this = now.replace(second=0, microsecond=0)
+    last = timedelta(minutes=3)
+    Rollup.objects.filter(minute__gt=this - last).delete()
+    rows: list[Rollup] = []
+    for ago in range(3):
+        at = this - timedelta(minutes=ago)
+        rows += _minute(at, ago, Random(int(at.timestamp())), now.second / 60)
+    Rollup.objects.bulk_create([row for row in rows if row.jobs])
+
+
+def _minute(at: datetime, ago: int, random: Random, part: float) -> list[Rollup]:
+    """What ended in the minute so long ago; of the one that goes on, only `part` is over."""
+    rows = []
+    wave = 1 + 0.45 * math.cos(ago / 90) + 0.18 * math.sin(ago / 10)
+    is_bad = 22 <= ago <= 29 or 500 <= ago <= 530
+    for queue, types in TYPES.items():
+        for type, seconds in types.items():
+            usual = min(90.0, 22 / math.sqrt(seconds))
+            done = max(0, round(random.gauss(usual * wave, usual * 0.09)))
+            if ago == 0:
+                done = round(done * part)
+            bad = round(done * 0.55) if is_bad and queue == "webhooks" else 0
+            bad += random.random() < 0.2
+            slow = 9.0 if is_bad else 1.0
+            wait = random.lognormvariate(math.log(0.08 * wave * slow), 0.25)
+            rows.append(_rollup(at, queue, type, "succeeded", done, wait, seconds, random))
+            if bad:
+                rows.append(_rollup(at, queue, type, "failed", bad, wait, seconds * 3, random))
+    return rows
 
 
 def _rollup(
@@ -172,19 +191,28 @@ def _waiting(now: datetime, random: Random) -> None:
     ):
         kinds = list(TYPES[queue])
         rows += [
-            Job(type=kinds[n % len(kinds)], queue=queue, priority=1 + n % 3, due_at=now - timedelta(seconds=oldest * random.random()))
+            Job(type=kinds[n % len(kinds)], queue=queue, priority=1 + n % 3, due_at=at, **_made(at))
             for n in range(count)
+            if (at := now - timedelta(seconds=oldest * random.random()))
         ]  # fmt: skip
     rows += [
-        Job(type="deliver_webhook", queue="webhooks", attempt_count=1, next_retry_at=(at := now + timedelta(minutes=1 + n % 9)), due_at=at)
+        Job(type="deliver_webhook", queue="webhooks", attempt_count=1, next_retry_at=(at := now + timedelta(minutes=1 + n % 9)), due_at=at, **_made(now - timedelta(minutes=2 + n)))
         for n in range(46)
     ]  # fmt: skip
-    rows += [Job(type="send_digest", queue="mail", unmet_dependencies=1) for _ in range(23)]
     rows += [
-        Job(type="monthly_report", queue="reports", due_at=now + timedelta(hours=1 + n))
+        Job(type="send_digest", queue="mail", unmet_dependencies=1, **_made(now - timedelta(minutes=9 * n + 1)))
+        for n in range(23)
+    ]  # fmt: skip
+    rows += [
+        Job(type="monthly_report", queue="reports", due_at=now + timedelta(hours=1 + n), **_made(now - timedelta(hours=5 + n)))
         for n in range(8)
-    ]
+    ]  # fmt: skip
     Job.objects.bulk_create(rows)
+
+
+def _made(at: datetime) -> dict[str, Any]:
+    """When it was made: ids begin with their time, and lists are in their order."""
+    return {"id": id_made_at(at), "created_at": at, "scheduled_at": at}
 
 
 def _dead(now: datetime, random: Random) -> dict[str, Job]:
@@ -200,8 +228,8 @@ def _dead(now: datetime, random: Random) -> dict[str, Job]:
             rows.append(
                 Job(
                     type=type, queue=queue, status="failed", attempt_count=3, lease_epoch=3,
-                    failed_at=now - timedelta(hours=hours, minutes=n % 11), last_error=error,
-                    error_fingerprint=f"{place:016x}",
+                    failed_at=(at := now - timedelta(hours=hours, minutes=n % 11)), last_error=error,
+                    error_fingerprint=f"{place:016x}", **_made(at - timedelta(minutes=4)),
                 )
             )  # fmt: skip
         Job.objects.bulk_create(rows)
