@@ -14,6 +14,7 @@ NODES = 1_500
 """The most values that a page shows; the file has them all."""
 OPEN_DEPTH = 2
 TEXT = 2_000
+NO_KEY = SafeString("")
 
 
 class _Budget:
@@ -32,35 +33,41 @@ def tree(value: Any, *, nodes: int = NODES) -> tuple[SafeString, bool]:
     return html, budget.left >= 0
 
 
-def _node(value: Any, depth: int, budget: _Budget) -> SafeString:
+def _node(value: Any, depth: int, budget: _Budget, key: SafeString = NO_KEY) -> SafeString:
+    """With its key before it, in the line that folds if it does."""
     if not budget.spend():
-        return format_html('<span class="none">…</span>')
+        return format_html('{}<span class="none">…</span>', key)
     match value:
         case dict() if value:
-            return _branch(
-                [(_key(key), inner) for key, inner in value.items()], "{}", depth, budget
-            )
+            items = [(_key(name), inner) for name, inner in value.items()]
+            return _branch(items, "{}", depth, budget, key)
         case list() if value:
-            return _branch([(SafeString(""), inner) for inner in value], "[]", depth, budget)
+            items = [(NO_KEY, inner) for inner in value]
+            return _branch(items, "[]", depth, budget, key)
         case _:
-            return _leaf(value)
+            return format_html("{}{}", key, _leaf(value))
 
 
 def _branch(
-    items: list[tuple[SafeString, Any]], brackets: str, depth: int, budget: _Budget
+    items: list[tuple[SafeString, Any]],
+    brackets: str,
+    depth: int,
+    budget: _Budget,
+    key: SafeString,
 ) -> SafeString:
     rows: list[tuple[SafeString]] = []
-    for key, inner in items:
+    for name, inner in items:
         if budget.left <= 0:
             left = len(items) - len(rows)
             budget.left = -1
             rows.append((format_html('<span class="none">… {} more</span>', f"{left:,}"),))
             break
-        rows.append((format_html("{}{}", key, _node(inner, depth + 1, budget)),))
+        rows.append((_node(inner, depth + 1, budget, name),))
     size = f"{len(items):,} {'key' if brackets == '{}' else 'item'}{'' if len(items) == 1 else 's'}"
     return format_html(
-        '<details{}><summary>{} <span class="none">{}</span></summary><ul>{}</ul></details>',
+        '<details{}><summary>{}{} <span class="none">{}</span></summary><ul>{}</ul></details>',
         mark_safe(" open") if depth < OPEN_DEPTH else "",
+        key,
         brackets,
         size,
         format_html_join("", "<li>{}</li>", rows),
