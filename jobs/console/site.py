@@ -87,6 +87,13 @@ class ConsoleSite(AdminSite):
         except (OperationalError, InterfaceError):
             return unavailable()
 
+    def logout(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> TemplateResponse:
+        """The page afterwards is for nobody: no menu, nothing live."""
+        nobody = {"console": {"environment": environment()}}
+        return super().logout(request, {**nobody, **(extra_context or {})})
+
     def problem(self, request: HttpRequest, *, status: int, **context: Any) -> TemplateResponse:
         """A page that cannot be shown, in the shell: 404 or 403."""
         title = {404: "There is no such page", 403: "You may not see this"}[status]
