@@ -88,7 +88,7 @@ WITH ended AS (
 SELECT id::text, type, queue, last_error, has_dependents FROM cancelled ORDER BY id
 """
 
-# Satisfied edges have no index by parent: they hold nobody up and go with their child.
+# Satisfied edges hold nobody up, and go with their child.
 FORGET_PARENTS = """
 DELETE FROM jobs_jobdependency WHERE parent_id = ANY(%(parents)s::uuid[]) AND state = 'open'
 """

@@ -65,6 +65,8 @@ class Filters:
     """The worker that runs a job, or ran it last."""
     recurring: bool | None = None
     """Jobs that a schedule made: only, or none."""
+    depends_on: uuid.UUID | None = None
+    """Jobs that wait for this one, or did."""
     error: str | None = None
     """A part of the last error, in any case."""
     payload: Mapping[str, Any] | None = None
@@ -223,6 +225,7 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "id_prefix": _read_prefix,
     "worker": _read_id,
     "recurring": _read_truth,
+    "depends_on": _read_id,
     "error": _read_text,
     "payload": _read_payload,
     **{f"{name}_{side}": parse_moment for name in TIMES for side in ("after", "before")},

@@ -62,7 +62,7 @@ def _of_state(jobs: JobQuerySet, state: State) -> JobQuerySet:
 
 
 def _of_origin(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
-    """By what made them and what runs them."""
+    """By what made them, what runs them, and what they wait for."""
     if filters.recur_interval is not None:
         jobs = jobs.filter(schedule__interval_seconds=seconds_of(filters.recur_interval))
     if filters.schedule is not None:
@@ -74,6 +74,8 @@ def _of_origin(jobs: JobQuerySet, filters: Filters) -> JobQuerySet:
         jobs = jobs.filter(worker_id=filters.worker)
     if filters.recurring is not None:
         jobs = jobs.filter(schedule__isnull=not filters.recurring)
+    if filters.depends_on is not None:
+        jobs = jobs.filter(parent_edges__parent=filters.depends_on)
     return jobs
 
 

@@ -57,7 +57,7 @@ WHERE j.id = ANY(%(ids)s::uuid[])
         WHERE maker.id = j.parent_id AND maker.status IN ('pending', 'processing', 'failed'))
 """
 
-# Satisfied edges to a deleted parent stay until their child goes: no index leads there.
+# Satisfied edges to a deleted parent stay until their child goes: they tell what it waited for.
 DELETE = (
     "DELETE FROM jobs_attempt WHERE job_id = ANY(%(ids)s::uuid[])",
     "DELETE FROM jobs_joblog WHERE job_id = ANY(%(ids)s::uuid[])",

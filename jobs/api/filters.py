@@ -131,6 +131,14 @@ class DeadLetterFilters(FilterSet):
             "description": "The worker that runs a job, or ran it last.",
         },
     )
+    depends_on = _filter(
+        "depends_on",
+        {
+            "type": "string",
+            "format": "uuid",
+            "description": "Jobs that wait for this one, or did.",
+        },
+    )
     error_fingerprint = _text("error_fingerprint", "Jobs that failed with errors of one kind.")
     internal = _filter(
         "internal",

@@ -254,7 +254,9 @@ class JobDependency(models.Model):
             ),
         ]
         indexes: ClassVar = [
+            # Those that are open apart, however many have been met: they are what a job holds up.
             models.Index(name="dependency_open", fields=["parent"], condition=Q(state="open")),
+            models.Index(name="dependency_parent", fields=["parent", "child"]),
             models.Index(name="dependency_unsettled", fields=["child"], condition=Q(settled=False)),
         ]
 

@@ -82,6 +82,13 @@ class TestFilters:
         make_job()
         assert listed(query) == [str(job.id)]
 
+    def test_a_job_lists_what_depends_on_it(self, listed: Any) -> None:
+        parent, waits, has_waited, _ = (make_job() for _ in range(4))
+        make_edge(waits, parent)
+        make_edge(has_waited, parent, state="satisfied")
+        assert listed(f"depends_on={parent.id}") == [str(has_waited.id), str(waits.id)]
+        assert listed(f"depends_on={waits.id}") == []
+
     @pytest.mark.parametrize(
         "status", ["pending", "processing", "completed", "failed", "cancelled"]
     )

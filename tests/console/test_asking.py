@@ -179,6 +179,13 @@ def test_a_worker_a_schedule_and_a_group_can_be_asked_for() -> None:
     assert ask.filters.internal is False
 
 
+def test_what_depends_on_a_job_can_be_asked_for_in_the_bar_and_in_the_search() -> None:
+    for ask in (parse(state="all", depends_on=ID), parse(q=f"depends_on:{ID}")):
+        assert ask.filters.depends_on == UUID(ID)
+        assert [(chip.text, chip.problem) for chip in ask.chips] == [(f"depends on {ID}", "")]
+    assert problems(parse(depends_on="7")) == ["is not an id"]
+
+
 def test_only_what_has_one_order_can_be_sorted() -> None:
     assert parse(state="active", sort_by="priority").sort is None
     assert problems(parse(sort_by="priority")) == ["needs a state: choose a tab"]

@@ -30,6 +30,7 @@ VALUES: dict[str, Any] = {
     "id_prefix": "0199a1f0",
     "worker": uuid.UUID("0199a1e8-02aa-7c10-b7f3-5d0c9e8a4b16"),
     "recurring": True,
+    "depends_on": uuid.UUID("0199a1f0-7c3e-7b52-9d1c-3f6f0a4b8e22"),
     "error": "ValueError",
     "payload": {"user": {"id": 42}},
     **{f"{name}_{side}": MOMENT for name in TIMES for side in ("after", "before")},

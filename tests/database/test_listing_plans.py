@@ -82,7 +82,8 @@ def crowded(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
             cursor.execute(FILL, {"first": first, "count": IN_FRONT, **kind})
             first += IN_FRONT
         cursor.execute(EDGES, {"parent": PARENT})
-        cursor.execute("VACUUM ANALYZE jobs_job, jobs_jobdependency")
+        for table in ("jobs_job", "jobs_jobdependency"):
+            cursor.execute(f"VACUUM ANALYZE {table}")
         yield
         cursor.execute("TRUNCATE jobs_job, jobs_jobdependency")
     connection.close()

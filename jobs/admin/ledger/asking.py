@@ -59,6 +59,7 @@ PLAIN = (
     "worker",
     "schedule",
     "recurring",
+    "depends_on",
     "internal",
     "recur_interval",
     "error_fingerprint",

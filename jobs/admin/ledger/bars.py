@@ -12,7 +12,7 @@ from jobs.console import sample
 from jobs.console.words import PRIORITIES, count
 from jobs.states import State, Status
 
-MORE = ("min_attempt_count", "worker", "recurring", "internal", "from", "to")
+MORE = ("min_attempt_count", "worker", "recurring", "depends_on", "internal", "from", "to")
 """Fields that are folded away while none of them is used."""
 FIELDS = ("q", "queue", "type", "priority", "time", "last", *MORE)
 

@@ -21,6 +21,7 @@ NAMES = {
     "priority": "priority",
     "worker": "worker",
     "schedule": "schedule",
+    "depends_on": "depends_on",
     "error": "error",
     "group": "error_fingerprint",
 }

@@ -13,8 +13,8 @@ MOST = 50
 DEPTH = 8
 LISTED = 50
 
-# Upwards by the key of the edges, downwards by the index of those that are open: what a job that
-# has ended once held up is not kept in any index.
+# Upwards by the key of the edges; downwards to those that are open only: of what waited for a job
+# that has ended there may be very much, and the ledger lists it.
 EDGES = """
 WITH RECURSIVE up AS (
     SELECT child_id, parent_id, state, 1 AS depth FROM jobs_jobdependency
