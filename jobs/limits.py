@@ -14,15 +14,19 @@ from jobs.database import Database
 from jobs.errors import Conflict, TooBroad
 
 # Statistics may be stale, and then a walk through the whole table looks cheap. What is read here
-# always has an index. The answer tells how things were, and the time by the database's clock.
-LIMIT = """
-SELECT current_setting('statement_timeout'), set_config('statement_timeout', %(timeout)s, true),
-    current_setting('enable_seqscan'), set_config('enable_seqscan', 'off', true),
-    extract(epoch FROM statement_timestamp())::float8
+# always has an index, and is read in its order as far as a limit: a bitmap would gather all that match
+# before the first row is given. Compiling pays for no statement that reads so little. The answer tells
+# how things were, and the time by the database's clock.
+PLANS = ("enable_seqscan", "enable_bitmapscan", "jit")
+LIMIT = f"""
+SELECT extract(epoch FROM statement_timestamp())::float8,
+    current_setting('statement_timeout'), {", ".join(f"current_setting('{name}')" for name in PLANS)},
+    set_config('statement_timeout', %(timeout)s, true),
+    {", ".join(f"set_config('{name}', 'off', true)" for name in PLANS)}
 """
-AS_BEFORE = """
+AS_BEFORE = f"""
 SELECT set_config('statement_timeout', %(timeout)s, true),
-    set_config('enable_seqscan', %(seqscan)s, true)
+    {", ".join(f"set_config('{name}', %({name})s, true)" for name in PLANS)}
 """
 
 
@@ -34,10 +38,13 @@ def limited(database: Database, *, seconds: float, field: str = "filter") -> Ite
     """
     try:
         with database.transaction():
-            row = database.rows(LIMIT, {"timeout": f"{round(seconds * 1000)}ms"})[0]
-            yield float(row[4])
-            # The caller's transaction may go on; after an error the rollback restores both.
-            database.rows(AS_BEFORE, {"timeout": row[0], "seqscan": row[2]})
+            now, timeout, *plans = database.rows(LIMIT, {"timeout": f"{round(seconds * 1000)}ms"})[
+                0
+            ]
+            yield float(now)
+            # The caller's transaction may go on; after an error the rollback restores them.
+            before = dict(zip(PLANS, plans, strict=False))
+            database.rows(AS_BEFORE, {"timeout": timeout, **before})
     except (psycopg.errors.QueryCanceled, DatabaseError) as error:
         below = error if isinstance(error, psycopg.Error) else error.__cause__
         if not isinstance(below, psycopg.errors.QueryCanceled):

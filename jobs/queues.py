@@ -7,8 +7,7 @@ that ended something lately, and those that are paused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -136,12 +135,6 @@ JOIN jobs_worker w ON w.state = 'running'
 GROUP BY wanted.name
 """
 
-# Counting to a cap walks an index in its order and stops. A bitmap would read all that match first,
-# and looks cheap where statistics are stale. The answer tells how it was.
-WALK = """
-SELECT current_setting('enable_bitmapscan'), set_config('enable_bitmapscan', %(bitmap)s, true)
-"""
-
 # Of a queue that holds nothing now.
 KNOWN = """
 SELECT EXISTS (
@@ -181,7 +174,7 @@ class QueueFacts:
 def names(database: Database, *, after: str = "", limit: int = 1_000) -> list[str]:
     """The names of queues behind one, in their order."""
     params = {"after": after, "limit": limit, "most": CAP, "minutes": LATELY_MINUTES}
-    with _walking(database):
+    with limited(database, seconds=SECONDS):
         return [row[0] for row in database.rows(NAMES, params)]
 
 
@@ -190,7 +183,7 @@ def facts(database: Database, wanted: Sequence[str]) -> list[QueueFacts]:
     if not wanted:
         return []
     given = {"names": list(wanted)}
-    with _walking(database):
+    with limited(database, seconds=SECONDS):
         depths = database.rows(DEPTHS, {**given, "most": CAP + 1, "lanes": LANES})
         running: dict[str, int] = dict(database.rows(RUNNING, {**given, "most": CAP}))
         rates = {row[0]: row[1:] for row in database.rows(RATES, given)}
@@ -218,14 +211,6 @@ def facts(database: Database, wanted: Sequence[str]) -> list[QueueFacts]:
             )
         )
     return found
-
-
-@contextmanager
-def _walking(database: Database) -> Iterator[None]:
-    with limited(database, seconds=SECONDS):
-        before = database.rows(WALK, {"bitmap": "off"})[0][0]
-        yield
-        database.rows(WALK, {"bitmap": before})
 
 
 def one(database: Database, name: str, *, must_be_known: bool = True) -> QueueFacts:
