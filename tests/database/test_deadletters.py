@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -81,7 +81,9 @@ class TestGroups:
     def test_counting_is_capped_and_the_rest_goes_to_the_big_ones(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(deadletters, "PATIENCE", 30)
         monkeypatch.setattr(deadletters, "COUNTED", 24)
+        monkeypatch.setattr(deadletters, "FIRST_LOOK", 8)
         monkeypatch.setattr(deadletters, "LEAST_OF_ONE", 2)
         for n in range(3):
             make_job("dead", type="small", error_fingerprint=str(n))
@@ -89,9 +91,29 @@ class TestGroups:
             make_job("dead", type="big", error_fingerprint="b")
         found = groups()
         assert [(g.type, g.count, g.is_capped) for g in found.groups[:2]] == [
-            ("big", 15, True),
+            ("big", 21, True),
             ("small", 1, False),
         ]
+
+    def test_without_time_the_numbers_are_smaller_and_say_so(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(deadletters, "PATIENCE", 0)
+        monkeypatch.setattr(deadletters, "FIRST_LOOK", 0)
+        monkeypatch.setattr(deadletters, "LEAST_OF_ONE", 2)
+        monkeypatch.setattr(deadletters, "LEAST_OF_AN_HOUR", 1)
+        for _ in range(3):
+            make_job("dead", type="resize", error_fingerprint="aa")
+        (group,) = groups().groups
+        assert (group.count, group.is_capped) == (2, True)
+        (*_, hour) = deadletters.trend(DjangoDatabase(), "resize", "aa")
+        assert (hour.count, hour.is_capped) == (1, True)
+        assert deadletters.group(DjangoDatabase(), "resize", "aa").count == 3
+
+    def test_a_round_that_takes_too_long_leaves_what_was_known(self) -> None:
+        rounds = deadletters.Rounds(DjangoDatabase(), seconds=0.05)
+        assert rounds.read(lambda: DjangoDatabase().rows("SELECT pg_sleep(30)::text", {})) is None
+        assert DjangoDatabase().rows("SELECT 1", {}) == [(1,)]
 
     def test_more_groups_than_are_looked_at_are_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for n in range(3):
@@ -123,13 +145,17 @@ class TestTrend:
     def test_many_groups_are_answered_together_and_capped(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(deadletters, "COUNTED", 2 * 24 * 2)
+        monkeypatch.setattr(deadletters, "PATIENCE", 30)
+        monkeypatch.setattr(deadletters, "COUNTED", 2 * 24)
+        monkeypatch.setattr(deadletters, "FIRST_LOOK", 2)
         monkeypatch.setattr(deadletters, "LEAST_OF_ONE", 1)
-        for _ in range(3):
-            make_job("dead", type="resize", error_fingerprint="aa")
+        monkeypatch.setattr(deadletters, "LEAST_OF_AN_HOUR", 1)
+        for past in (0, 0, 0, 5):
+            make_job("dead", type="resize", error_fingerprint="aa", failed_at=ago(hours=past))
         keys = [("resize", "aa"), ("gone", "bb")]
         found = deadletters.trends(DjangoDatabase(), keys)
         assert (found["resize", "aa"][-1].count, found["resize", "aa"][-1].is_capped) == (2, True)
+        assert (found["resize", "aa"][-6].count, found["resize", "aa"][-6].is_capped) == (1, False)
         assert [hour.count for hour in found["gone", "bb"]] == [0] * 24
         assert deadletters.trends(DjangoDatabase(), []) == {}
 
@@ -167,13 +193,18 @@ class TestPlans:
         plan = self.plan(deadletters.DETAILS, **self.keys(), cap=20, internal='{"internal": true}')
         assert rows_read(plan) <= GROUPS * (20 + 1 + 2)
 
-    def test_a_trend_reads_no_more_than_the_cap_of_each_hour(self) -> None:
-        plan = self.plan(deadletters.TREND, **self.keys(), cap=5, hours=24)
+    def test_a_trend_reads_no_more_than_its_caps(self) -> None:
+        this = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        starts = [this - timedelta(hours=back) for back in range(23, -1, -1)]
+        plan = self.plan(deadletters.NEWEST_BY_HOUR, **self.keys(), cap=5, since=starts[0])
+        assert rows_read(plan) <= GROUPS * 6
+        plan = self.plan(deadletters.EACH_HOUR, **self.keys(), cap=5, starts=starts)
         assert rows_read(plan) <= GROUPS * 24 * 6
 
     def test_the_whole_answer_counts_no_more_than_its_budget(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(deadletters, "PATIENCE", 30)
         monkeypatch.setattr(deadletters, "COUNTED", 10_000)
         found = groups().groups
         assert {(g.count, g.is_capped) for g in found} == {(200, True)}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from jobs import deadletters
 from jobs.console.kept import kept
 from jobs.console.words import count
-from jobs.database import DjangoDatabase
+from jobs.database import Database, DjangoDatabase
 from jobs.deadletters import Group, Hour
 from jobs.limits import limited
 
@@ -20,7 +21,9 @@ SHARE = 0.1
 SECONDS = 3.0
 FEW, MOST = 15, 200
 """How many groups are shown, and how many to whom wants all."""
-MOST_OF_AN_HOUR = 2_000
+MOST_OF_AN_HOUR, FIRST_OF_AN_HOUR = 2_000, 200
+"""How far an hour is counted where there is time for it, and at first."""
+PATIENCE = 0.04
 
 # A range of the index `job_dead` for each hour, counted as far as the cap.
 BY_HOUR = """
@@ -104,12 +107,11 @@ def _read(limit: int) -> Letters:
     found = deadletters.groups(database, limit=limit)
     trends = deadletters.trends(database, [group.key for group in found.groups])
     with limited(database, seconds=SECONDS):
-        rows = database.rows(BY_HOUR, {"cap": MOST_OF_AN_HOUR})
+        hours = _hours(database, FIRST_OF_AN_HOUR)
         oldest, newest = database.rows(ENDS, {})[0]
-    hours = [
-        Hour(start=start, count=min(n, MOST_OF_AN_HOUR), is_capped=n > MOST_OF_AN_HOUR)
-        for start, n in rows
-    ]
+    if any(hour.is_capped for hour in hours):
+        rounds = deadletters.Rounds(database, seconds=PATIENCE)
+        hours = rounds.read(partial(_hours, database, MOST_OF_AN_HOUR)) or hours
     bars = bars_of(hours)
     return Letters(
         groups=[
@@ -123,6 +125,13 @@ def _read(limit: int) -> Letters:
         oldest=oldest,
         newest=newest,
     )
+
+
+def _hours(database: Database, cap: int) -> list[Hour]:
+    return [
+        Hour(start=start, count=min(n, cap), is_capped=n > cap)
+        for start, n in database.rows(BY_HOUR, {"cap": cap})
+    ]
 
 
 def bars_of(hours: list[Hour]) -> list[Bar]:
