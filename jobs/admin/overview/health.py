@@ -79,8 +79,7 @@ def _dead(numbers: Numbers) -> Iterator[Fact]:
         yield Fact(
             level="bad",
             text=f"Dead letters rise: {number} in the last hour, {before:,} in the one before",
-            place="jobs_job_changelist",
-            query="state=dead",
+            place="jobs_job_dead",
         )
 
 
