@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from jobs import bulk
 from jobs.admin.ledger import reading
 from jobs.admin.ledger.actions import Action
-from jobs.bulk import actions
+from jobs.bulk.actions import Family
 from jobs.console import confirming, sample
 from jobs.console.confirming import Field, Question
 from jobs.console.moments import localised
@@ -65,7 +65,7 @@ def about_all(request: HttpRequest, action: Action, filters: Filters, back: str)
     """The page before a bulk operation. Raises InvalidInput and TooBroad."""
     preview = bulk.preview(action.name, localised(filters))
     number = count(preview.count, is_least=preview.is_capped)
-    dates = "died" if actions.find(action.name).family is actions.Family.DEAD else "created"
+    dates = "died" if action.does.family is Family.DEAD else "created"
     facts: list[tuple[str, Any]] = [("Matching", preview.in_words), ("Jobs", number)]
     if preview.oldest and preview.newest:
         facts.append((f"Oldest {dates}", moment(preview.oldest)))
@@ -152,7 +152,7 @@ def _arguments(request: HttpRequest, action: Action) -> dict[str, Any]:
     if not given:
         return {}
     value: Any = int(given) if action.argument == "priority" and given.isdecimal() else given
-    return {action.argument: actions.find(action.name).check(value)}
+    return {action.argument: action.does.check(value)}
 
 
 def _fields(request: HttpRequest, action: Action) -> list[Field]:

@@ -1,4 +1,7 @@
-"""What may be done to many jobs of the list: where it is offered, in which words, by whom."""
+"""How the list offers what may be done to many jobs: where, in which words, to whom.
+
+What an action does, to which jobs and with which permission, `jobs.bulk.actions` says.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,46 @@ from dataclasses import dataclass
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from jobs import lifecycle, permissions
+from jobs import bulk
 from jobs.admin.ledger.tabs import Tab
+from jobs.bulk.actions import Action as Doing
 from jobs.lifecycle import Changed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    name: str
+    does: Doing
     label: str
     """On the button above the list."""
     imperative: str
     """On the button that does it, before "3 jobs"."""
     sentence: str
     """What it does to `{jobs}`."""
-    done: str
-    needs: str
-    call: Callable[..., Changed]
     tabs: tuple[str, ...]
     """Where it is offered."""
-    argument: str = ""
-    """What has to be said besides, by the name that `call` has for it."""
     notes: tuple[str, ...] = ()
     is_dangerous: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.does.name
+
+    @property
+    def done(self) -> str:
+        return self.does.done
+
+    @property
+    def needs(self) -> str:
+        return self.does.permission
+
+    @property
+    def call(self) -> Callable[..., Changed]:
+        return self.does.call
+
+    @property
+    def argument(self) -> str:
+        """What has to be said besides, by the name that `call` has for it."""
+        return self.does.argument
 
 
 LIVE = ("active", "ready", "scheduled", "retrying", "running", "blocked", "held", "all")
@@ -51,68 +71,48 @@ ACTIONS = {
     action.name: action
     for action in (
         Action(
-            name="retry",
+            does=bulk.ACTIONS["retry"],
             label="Retry",
             imperative="Retry",
             sentence="Retries {jobs}.",
-            done="retried",
-            needs=permissions.RETRY,
-            call=lifecycle.retry_many,
             tabs=("dead", "all"),
             notes=(RETRY_NOTE,),
         ),
         Action(
-            name="run_now",
+            does=bulk.ACTIONS["run_now"],
             label="Run now",
             imperative="Run now:",
             sentence="Makes {jobs} due now.",
-            done="made due",
-            needs=permissions.EDIT,
-            call=lifecycle.run_now_many,
             tabs=WAITING,
         ),
         Action(
-            name="change_priority",
+            does=bulk.ACTIONS["change_priority"],
             label="Priority…",
             imperative="Change the priority of",
             sentence="Changes the priority of {jobs}.",
-            done="given another priority",
-            needs=permissions.EDIT,
-            call=lifecycle.change_many,
             tabs=MOVABLE,
-            argument="priority",
         ),
         Action(
-            name="move_queue",
+            does=bulk.ACTIONS["move_queue"],
             label="Queue…",
             imperative="Move",
             sentence="Moves {jobs} to another queue.",
-            done="moved",
-            needs=permissions.EDIT,
-            call=lifecycle.change_many,
             tabs=MOVABLE,
-            argument="queue",
         ),
         Action(
-            name="cancel",
+            does=bulk.ACTIONS["cancel"],
             label="Cancel",
             imperative="Cancel",
             sentence="Cancels {jobs}.",
-            done="cancelled",
-            needs=permissions.CANCEL,
-            call=lifecycle.cancel_many,
             tabs=LIVE,
             notes=(CANCEL_NOTE,),
             is_dangerous=True,
         ),
         Action(
-            name="purge",
+            does=bulk.ACTIONS["purge"],
             label="Purge",
             imperative="Purge",
             sentence="Purges {jobs}.",
-            done="purged",
-            needs=permissions.PURGE,
-            call=lifecycle.purge_many,
             tabs=("dead",),
             notes=(PURGE_NOTE,),
             is_dangerous=True,
