@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from jobs.admin.overview import fleet
 from jobs.console.kept import kept
 from jobs.console.words import duration
 from jobs.database import Database, DjangoDatabase
+from jobs.errors import TooBroad
 from jobs.filtering import id_at
 from jobs.histograms import counts, packed, percentile
 from jobs.limits import limited
@@ -123,6 +125,15 @@ def read(*, after: str = "", limit: int = 100) -> list[Flow]:
     with limited(database, seconds=SECONDS):
         names = queues.names(database, after=after, limit=limit)
         return _of(database, queues.facts(database, names))
+
+
+def one(name: str) -> Flow:
+    """As the list has it, if it does. Raises NotFound, and TooBroad after 3 s."""
+    with suppress(TooBroad):  # of all queues; this one alone may be quick
+        for flow in flows():
+            if flow.name == name:
+                return flow
+    return of(queues.one(DjangoDatabase(), name))
 
 
 def of(facts: QueueFacts) -> Flow:
