@@ -13,11 +13,15 @@ from jobs import permissions
 from jobs.api.base import CoppiceView
 from jobs.api.filters import refuse_unknown
 from jobs.api.operating.asking import Body, ReasonBody
-from ranges import lifecycle
+from jobs.errors import InvalidInput
+from ranges import declaring, lifecycle
 from ranges.api.shapes import RangeRunSerializer, its_code
 from ranges.api.views import TAGS, find, read
 from ranges.facts import findings
 from ranges.proof import verify
+
+MOST_FAILURES = 1_000
+"""Failures that one request names."""
 
 
 class _ActView(CoppiceView):
@@ -58,14 +62,31 @@ class PauseView(_ActView):
         return self.answer(request, run_id)
 
 
+class RangeResumeBody(Body):
+    code_version = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=declaring.LONGEST_VERSION,
+        help_text="Go on with this version of the job's class; left out: with the one of the run.",
+    )
+
+
 class ResumeView(_ActView):
+    serializer_class: ClassVar[Any] = RangeResumeBody
     act = staticmethod(lifecycle.resume)
 
     @extend_schema(
-        operation_id="resume_range_run", tags=TAGS, request=None, responses=RangeRunSerializer
+        operation_id="resume_range_run",
+        tags=TAGS,
+        request=RangeResumeBody,
+        responses=RangeRunSerializer,
+        examples=[OpenApiExample("Change over", value={"code_version": "2"}, request_only=True)],
     )
     def post(self, request: Request, run_id: str) -> Response:
-        """Go on where it stopped. What failed so far no longer counts for the threshold."""
+        """Go on where it stopped. What failed so far no longer counts for the threshold.
+
+        A run that paused because its class has another version goes on with the one that is named.
+        """
         return self.answer(request, run_id)
 
 
@@ -81,17 +102,41 @@ class CancelView(_ActView):
         return self.answer(request, run_id)
 
 
+class RangeRetryBody(Body):
+    failures = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=2**63 - 1),
+        required=False,
+        min_length=1,
+        max_length=MOST_FAILURES,
+        help_text="Ids of open failures; left out: all that are open.",
+    )
+
+    @classmethod
+    def read(cls, request: Request) -> dict[str, Any]:
+        given = super().read(request)
+        ids = given.get("failures")
+        if ids is not None:
+            if not 1 <= len(ids) <= MOST_FAILURES:
+                raise InvalidInput(f"must be 1 to {MOST_FAILURES:,} ids", field="failures")
+            for id in ids:
+                if isinstance(id, bool) or not isinstance(id, int) or not 0 < id < 2**63:
+                    raise InvalidInput("must be ids of failures", field="failures")
+        return given
+
+
 class RetryFailedView(_ActView):
+    serializer_class: ClassVar[Any] = RangeRetryBody
     act = staticmethod(lifecycle.retry_failed)
 
     @extend_schema(
         operation_id="retry_failed_of_range_run",
         tags=TAGS,
-        request=None,
+        request=RangeRetryBody,
         responses=RangeRunSerializer,
+        examples=[OpenApiExample("Two of them", value={"failures": [7, 9]}, request_only=True)],
     )
     def post(self, request: Request, run_id: str) -> Response:
-        """Work at the open failures again. A run that has ended runs again."""
+        """Work at the open failures again, or at some of them. A run that has ended runs again."""
         return self.answer(request, run_id)
 
 
