@@ -22,11 +22,14 @@ from jobs.lifecycle.rows import perform
 from jobs.models import Job
 from jobs.texts import clean
 from ranges.declaring import check_version
+from ranges.facts import bounds
+from ranges.loading import load
 from ranges.models import RangeFailure, RangeRun
 from ranges.run_jobs import add_lanes, enqueue_driver, go_on, start_options
 from ranges.run_rows import audited, changing, conflict, locked, nodes_of, stop_clock, tell, write
 from ranges.run_steps import pause_held, reopen, revive
 from ranges.states import ENDED, FailureState, RunStatus
+from ranges.stuck import stuck
 
 THRESHOLD = "failure threshold"
 
@@ -66,6 +69,32 @@ def pause(run: RangeRun | UUID | str, *, reason: str = "", by: str = "") -> Rang
         pause_held(changed, reason, by)
         audited("pause", changed, by, reason)
     return changed
+
+
+def force_pause(run: RangeRun | UUID | str, *, reason: str = "", by: str = "") -> int:
+    """Pause it, and take its jobs away from workers that show no sign of life; returns how many.
+
+    For when no live worker is left that would do so. What such a worker still writes is refused.
+    """
+    reason = _checked_reason(reason)
+    with changing(run) as changed:
+        if changed.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
+            raise conflict(changed, "there is nothing to be paused")
+        found = stuck(changed)
+        if not found:
+            raise conflict(changed, "each of its workers shows signs of life, or it has none")
+        if changed.status == RunStatus.RUNNING:
+            pause_held(changed, reason, by)
+        taken = []
+        with audit.left_out():
+            for id in found:
+                with suppress(Conflict, NotFound):  # its worker is back, or another one took it
+                    jobs_lifecycle.mark_lost(id, by=by, reason=reason)
+                    taken.append(id)
+        if changed.planned:
+            nodes_of(changed).release_orphans()
+        audited("force_pause", changed, by, reason, data=audit.listed(taken))
+    return len(taken)
 
 
 def halt(run: RangeRun | UUID | str, reason: str) -> bool:
@@ -206,6 +235,55 @@ def waive(failure: RangeFailure | int, reason: str, *, by: str = "") -> RangeFai
             reopen(run)
         audited("waive", run, by, text, data={"failure": id})
     return found
+
+
+def waive_all(run: RangeRun | UUID | str, reason: str, *, by: str = "") -> int:
+    """Close all open failures by decision; returns how many. A run that failed is judged again."""
+    text = _checked_reason(reason).strip()
+    if not text:
+        raise InvalidInput("must say why", field="reason")
+    with changing(run) as changed:
+        opened = RangeFailure.objects.using(conf.get().database).filter(
+            run=changed, state=FailureState.OPEN
+        )
+        count = opened.update(
+            state=FailureState.WAIVED,
+            reason=text,
+            resolved_by=clean(by, 150),
+            resolved_at=Now(),
+        )
+        if not count:
+            raise conflict(changed, "no failure is open")
+        if changed.status in (RunStatus.FAILED, RunStatus.PARTIALLY_FAILED):
+            reopen(changed)
+        audited("waive", changed, by, text, changed=count)
+    return count
+
+
+# Once more
+
+
+def again(run: RangeRun | UUID | str, *, by: str = "") -> RangeRun:
+    """A new run over the same range with the same options, not started.
+
+    Its class may have changed since: what a run does not keep is the class's. Raises Halted when
+    the code is gone or no longer fits.
+    """
+    with transaction.atomic(using=conf.get().database):
+        found = locked(getattr(run, "id", run))
+        loaded = load(found)
+        start, end = bounds(found)
+        kept = vars(loaded.options)
+        return type(loaded.job).create(
+            start,
+            end,
+            params=found.params,
+            metadata={**found.metadata, "again_of": str(found.id)},
+            priority=found.priority,
+            queue=found.queue,
+            by=by,
+            **kept,
+        )
 
 
 def _failure(id: object) -> RangeFailure:

@@ -103,7 +103,10 @@ class RangeRun(models.Model):
                 name="run_concurrency_positive", condition=Q(concurrency__gte=1)
             ),
         ]
-        indexes: ClassVar = [models.Index(name="run_status", fields=["status", "-id"])]
+        indexes: ClassVar = [
+            models.Index(name="run_status", fields=["status", "-id"]),
+            models.Index(name="run_name", fields=["name", "-id"]),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} {self.id}"
@@ -121,6 +124,12 @@ class RangeRun(models.Model):
 
         lifecycle.pause(self, reason=reason, by=by)
         return self
+
+    def force_pause(self, *, reason: str = "", by: str = "") -> int:
+        """When its workers show no sign of life, and no other one takes their jobs back."""
+        from ranges import lifecycle
+
+        return lifecycle.force_pause(self, reason=reason, by=by)
 
     def resume(self, *, code_version: str | None = None, by: str = "") -> Self:
         from ranges import lifecycle
@@ -152,6 +161,18 @@ class RangeRun(models.Model):
         waived = lifecycle.waive(failure, reason, by=by)
         self.refresh_from_db()
         return waived
+
+    def waive_all(self, reason: str, *, by: str = "") -> int:
+        """All that are open."""
+        from ranges import lifecycle
+
+        return lifecycle.waive_all(self, reason, by=by)
+
+    def again(self, *, by: str = "") -> RangeRun:
+        """A new run over the same range, not started."""
+        from ranges import lifecycle
+
+        return lifecycle.again(self, by=by)
 
     # What there is to be known about it.
 
@@ -348,6 +369,11 @@ class RangeSample(models.Model):
     leaves = models.BigIntegerField()
     active_seconds = models.FloatField()
     lanes = models.IntegerField()
+    leaf_seconds = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="How many leaves took how long, by the bucket of timings.py; NULL: not known.",
+    )
 
     class Meta:
         indexes: ClassVar = [models.Index(name="sample_run", fields=["run", "at"])]

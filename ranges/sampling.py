@@ -11,19 +11,31 @@ SAMPLES_KEPT = 1_000
 ACTIVE = """r.active_seconds + CASE WHEN r.status = 'running' AND r.resumed_at IS NOT NULL
     THEN greatest(extract(epoch FROM clock_timestamp() - r.resumed_at), 0) ELSE 0 END"""
 
+# A run as it stands, in the columns of a sample. It reads the run's nodes, a few hundred rows.
+STANDS = f"""
+SELECT r.id AS run_id, coalesce(r.finished_at, clock_timestamp()) AS at,
+    coalesce(sum(n.rows_ok), 0) AS rows_ok, coalesce(sum(n.rows_failed), 0) AS rows_failed,
+    coalesce(sum(n.width_ok + n.width_skipped + n.width_failed), 0) AS width_done,
+    coalesce(sum(n.leaves), 0) AS leaves, {ACTIVE} AS active_seconds,
+    count(*) FILTER (WHERE n.state = 'running') AS lanes,
+    (SELECT coalesce(jsonb_object_agg(b.bucket, b.leaves), '{{}}') FROM (
+        SELECT each.key AS bucket, sum(each.value::bigint) AS leaves
+        FROM ranges_rangenode m CROSS JOIN LATERAL jsonb_each_text(m.leaf_seconds) each
+        WHERE m.run_id = r.id GROUP BY each.key) b) AS leaf_seconds
+FROM ranges_rangerun r LEFT JOIN ranges_rangenode n ON n.run_id = r.id
+WHERE r.id = %(run)s::uuid
+GROUP BY r.id
+"""
+
 # Whichever lane comes first within the ten seconds takes the sample; two at once do no harm.
 TAKE = f"""
 INSERT INTO ranges_rangesample (run_id, at, rows_ok, rows_failed, width_done, leaves,
-    active_seconds, lanes)
-SELECT r.id, clock_timestamp(), coalesce(sum(n.rows_ok), 0), coalesce(sum(n.rows_failed), 0),
-    coalesce(sum(n.width_ok + n.width_skipped + n.width_failed), 0), coalesce(sum(n.leaves), 0),
-    {ACTIVE}, count(*) FILTER (WHERE n.state = 'running')
-FROM ranges_rangerun r LEFT JOIN ranges_rangenode n ON n.run_id = r.id
-WHERE r.id = %(run)s AND NOT EXISTS (
+    active_seconds, lanes, leaf_seconds)
+SELECT now.* FROM ({STANDS}) now
+WHERE NOT EXISTS (
     SELECT FROM ranges_rangesample s
-    WHERE s.run_id = r.id
+    WHERE s.run_id = %(run)s::uuid
       AND s.at > clock_timestamp() - %(apart)s::float8 * interval '1 second')
-GROUP BY r.id
 """
 
 # Every second one of the older ones goes: a long run has a coarser past.
