@@ -20,7 +20,7 @@ from jobs.console import confirming, kept
 from jobs.console.confirming import Question
 from jobs.console.pages import back_to
 from jobs.errors import CoppiceError, InvalidInput
-from ranges import console_panel, lifecycle
+from ranges import console_panel, declaring, lifecycle
 from ranges.models import RangeFailure, RangeRun
 from ranges.states import FailureState, RunStatus
 
@@ -35,61 +35,64 @@ class Button:
     label: str
     icon: str
     states: tuple[RunStatus, ...]
-    does: Callable[..., Any]
-    done: str
-    """What people are told afterwards."""
     confirm: str = ""
     """What the second step asks; empty: one step."""
+    what: str = ""
+    """What the page of the second step says that it does; with `{run}` and `{failures}`."""
+    has_page: bool = False
+    """The second step is a page of its own, also with script."""
     is_main: bool = False
     is_bad: bool = False
     needs_failures: bool = False
+    needs_stuck: bool = False
 
 
 BUTTONS = (
+    Button(name="start", label="Start", icon="running", states=(RunStatus.CREATED,), is_main=True),
+    Button(name="resume", label="Resume", icon="running", states=(RunStatus.PAUSED,), is_main=True),
+    Button(name="pause", label="Pause", icon="held", states=(RunStatus.RUNNING,)),
     Button(
-        name="start",
-        label="Start",
-        icon="running",
-        states=(RunStatus.CREATED,),
-        does=lifecycle.start,
-        done="The run is started.",
-        is_main=True,
-    ),
-    Button(
-        name="resume",
-        label="Resume",
-        icon="running",
-        states=(RunStatus.PAUSED,),
-        does=lifecycle.resume,
-        done="The run goes on where it stopped.",
-        is_main=True,
-    ),
-    Button(
-        name="pause",
-        label="Pause",
-        icon="held",
-        states=(RunStatus.RUNNING,),
-        does=lifecycle.pause,
-        done="The run is paused. Leaves at work go on to their end.",
+        name="force_pause",
+        label="Force pause…",
+        icon="warning",
+        states=(RunStatus.RUNNING, RunStatus.PAUSED),
+        confirm="Take its jobs from workers without a sign of life?",
+        what=(
+            "Pauses {run}, and takes its lanes away from workers that show no sign of life. No live"
+            " worker has done so. Should one of those still be at work, what it writes is refused and"
+            " rolled back."
+        ),
+        has_page=True,
+        is_bad=True,
+        needs_stuck=True,
     ),
     Button(
         name="retry_failed",
         label="Retry failed",
         icon="repeat",
         states=(RunStatus.RUNNING, RunStatus.PAUSED, *ENDED_BADLY),
-        does=lifecycle.retry_failed,
-        done="",
         confirm="Work at all open failures again?",
+        what="Works at {failures} open failures of {run} again.",
         needs_failures=True,
+    ),
+    Button(
+        name="again",
+        label="Run again",
+        icon="plus",
+        states=(*ENDED_BADLY, RunStatus.COMPLETED, RunStatus.CANCELLED),
+        confirm="Make a new run of the same range?",
+        what=(
+            "Makes a new run of {run} over the same range, with the same options and params. It is"
+            " not started. What is done already is passed over as the job declares it."
+        ),
     ),
     Button(
         name="cancel",
         label="Cancel run",
         icon="cancelled",
         states=(RunStatus.CREATED, RunStatus.RUNNING, RunStatus.PAUSED),
-        does=lifecycle.cancel,
-        done="The run is cancelled for good. What was done stays done.",
         confirm="End this run for good?",
+        what="Ends {run} for good. What was done stays done; what is left stays undone.",
         is_bad=True,
     ),
 )
@@ -103,14 +106,25 @@ OF_MANY: dict[str, tuple[str, Callable[..., Any] | None, str]] = {
 }
 
 
-def offered(run: RangeRun, open_failures: int, *, may_control: bool) -> list[Button]:
+def offered(
+    run: RangeRun, open_failures: int, *, is_stuck: bool, may_control: bool
+) -> list[Button]:
     return [
         button
         for button in BUTTONS
         if may_control
         and run.status in button.states
         and (open_failures or not button.needs_failures)
+        and (is_stuck or not button.needs_stuck)
     ]
+
+
+def other_version(run: RangeRun) -> str | None:
+    """The version of the class here, if a paused run goes by another; it cannot go on by itself."""
+    declared = declaring.find(run.name)
+    if run.status != RunStatus.PAUSED or declared is None:
+        return None
+    return declared.version if declared.version != run.code_version else None
 
 
 def act(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
@@ -126,11 +140,16 @@ def act(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
         return _ask(admin, request, id, button, here)
     by = request.user.get_username()
     try:
-        messages.success(request, _do(request, id, name, by))
+        done = _do(request, id, name, by)
     except InvalidInput as error:
         messages.error(request, f"Nothing was changed. {error}")
     except CoppiceError as error:
         messages.warning(request, f"Nothing was changed: {error}.")
+    else:
+        if isinstance(done, RangeRun):
+            messages.success(request, "This is a new run of the same range. It is not started.")
+            return HttpResponseRedirect(admin.address("change", done.id))
+        messages.success(request, done)
     kept.forget(console_panel.NAME)
     return back_to(request, here)
 
@@ -173,19 +192,33 @@ def act_on_selection(admin: Any, request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(here)
 
 
-def _do(request: HttpRequest, id: UUID, name: str, by: str) -> str:
-    """What was done, in words. Raises CoppiceError."""
+def _do(request: HttpRequest, id: UUID, name: str, by: str) -> str | RangeRun:
+    """What was done, in words; or the run that was made. Raises CoppiceError."""
     reason = confirming.reason(request)
     match name:
-        case "pause" | "cancel":
-            BY_NAME[name].does(id, reason=reason, by=by)
-            return BY_NAME[name].done
-        case "start" | "resume":
-            BY_NAME[name].does(id, by=by)
-            return BY_NAME[name].done
+        case "start":
+            lifecycle.start(id, by=by)
+            return "The run is started."
+        case "pause":
+            lifecycle.pause(id, reason=reason, by=by)
+            return "The run is paused. Leaves at work go on to their end."
+        case "force_pause":
+            count = lifecycle.force_pause(id, reason=reason, by=by)
+            jobs = "1 job was" if count == 1 else f"{count:,} jobs were"
+            return f"The run is paused. {jobs} taken from workers without a sign of life."
+        case "resume":
+            lifecycle.resume(id, code_version=request.POST.get("code_version"), by=by)
+            return "The run goes on where it stopped."
+        case "cancel":
+            lifecycle.cancel(id, reason=reason, by=by)
+            return "The run is cancelled for good. What was done stays done."
+        case "again":
+            return lifecycle.again(id, by=by)
         case "retry_failed":
-            count = lifecycle.retry_failed(id, by=by)
-            return f"{count:,} {'failure is' if count == 1 else 'failures are'} worked at again."
+            return _again(lifecycle.retry_failed(id, by=by))
+        case "retry_one":
+            failure = _failure_of(id, request.POST.get("failure", ""))
+            return _again(lifecycle.retry_failed(id, failures=[failure.id], by=by))
         case "retune":
             lanes = _whole(request.POST.get("concurrency", ""), "concurrency")
             lifecycle.retune(id, concurrency=lanes, by=by)
@@ -196,29 +229,32 @@ def _do(request: HttpRequest, id: UUID, name: str, by: str) -> str:
             failure = _failure_of(id, request.POST.get("failure", ""))
             lifecycle.waive(failure, reason, by=by)
             return f"Key {failure.key[:80]} is waived: it counts as settled."
+        case "waive_all":
+            count = lifecycle.waive_all(id, reason, by=by)
+            return f"{count:,} {'failure is' if count == 1 else 'failures are'} waived."
         case _:
             raise InvalidInput("is not known here", field="action")
 
 
+def _again(count: int) -> str:
+    return f"{count:,} {'failure is' if count == 1 else 'failures are'} worked at again."
+
+
 def _ask(admin: Any, request: HttpRequest, id: UUID, button: Button, here: str) -> HttpResponse:
-    """The second step for who has no script."""
+    """The second step for who has no script, and where a page of its own is due."""
     run = RangeRun.objects.using(conf.get().database).filter(id=id).first()
     if run is None:
         messages.warning(request, "Nothing was changed: there is no such run any more.")
         return HttpResponseRedirect(admin.address("changelist"))
     failures = RangeFailure.objects.using(conf.get().database)
     open_ones = failures.filter(run=run, state=FailureState.OPEN).count()
-    what = {
-        "cancel": f"Ends {run.name} for good. What was done stays done; what is left stays undone.",
-        "retry_failed": f"Works at {open_ones:,} open failures of {run.name} again.",
-    }[button.name]
     question = Question(
         title=button.confirm,
-        what=what,
-        button=button.label,
+        what=button.what.format(run=run.name, failures=f"{open_ones:,}"),
+        button=button.label.removesuffix("…"),
         back=here,
         hidden=[("action", button.name)],
-        has_reason=button.name == "cancel",
+        has_reason=button.name in ("cancel", "force_pause"),
         is_dangerous=button.is_bad,
     )
     return _confirm(admin, request, question)

@@ -14,7 +14,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from jobs import conf, permissions
@@ -28,7 +27,6 @@ from ranges.admin.scale import Scale
 from ranges.models import RangeFailure, RangeRun
 from ranges.states import FailureState
 
-SIZE = 20
 AROUND = 1 / 64
 """Of the range: what is shown around a failure."""
 MOST = 1_000
@@ -45,45 +43,23 @@ class Row:
     end: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """Failures of one run."""
+def of_run(
+    run: RangeRun,
+    scale: Scale | None,
+    state: FailureState,
+    *,
+    after: str,
+    before: str,
+    size: int,
+) -> tuple[list[Row], bool, bool]:
+    """Those of one state, and whether there are newer and older ones: an index has them so.
 
-    rows: list[Row]
-    state: str
-    tabs: list[tuple[str, str, str]]
-    newest: str
-    newer: str
-    older: str
-
-
-def of_run(run: RangeRun, scale: Scale | None, request: HttpRequest) -> Page:
-    """Those of one state, open unless another is asked for: an index has each in its order."""
-    state = request.GET.get("failures", "")
-    if state not in {*FailureState}:
-        state = FailureState.OPEN.value
+    Raises InvalidInput for what is no place.
+    """
     failures = RangeFailure.objects.using(conf.get().database)
     wanted = failures.filter(run=run, state=state).defer("traceback")
-    given = request.GET
-    try:
-        rows, newer, older = WALK.page(
-            wanted, after=given.get("after", ""), before=given.get("before", ""), size=SIZE
-        )
-    except InvalidInput:
-        rows, newer, older = WALK.page(wanted, after="", before="", size=SIZE)
-
-    def query(**more: str) -> str:
-        return f"?{urlencode({'failures': state, **more})}#failures"
-
-    names = [each.value for each in FailureState]
-    return Page(
-        rows=[_row(failure, scale) for failure in rows],
-        state=state,
-        tabs=[(name, name, f"?failures={name}#failures") for name in names],
-        newest=query() if newer else "",
-        newer=query(before=WALK.place_of(rows[0])) if rows and newer else "",
-        older=query(after=WALK.place_of(rows[-1])) if rows and older else "",
-    )
+    rows, newer, older = WALK.page(wanted, after=after, before=before, size=size)
+    return [_row(failure, scale) for failure in rows], newer, older
 
 
 def _row(failure: RangeFailure, scale: Scale | None) -> Row:

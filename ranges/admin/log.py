@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.live import stream
 from jobs.live.entries import Entry
+from jobs.live.positions import write
 from jobs.publishing import STREAM
 
 LINES = 40
@@ -44,10 +45,11 @@ def newest(run_id: str, *, may_see: bool) -> list[dict[str, Any]] | None:
         for entry in entries
         if entry.facts.get("run_id") == run_id and entry.name not in PERIODIC
     ]
-    return [_line(json.loads(entry.text(may_see=may_see))) for entry in told[:LINES]]
+    return [_line(entry, may_see=may_see) for entry in told[:LINES]]
 
 
-def _line(event: dict[str, Any]) -> dict[str, Any]:
+def _line(entry: Entry, *, may_see: bool) -> dict[str, Any]:
+    event = json.loads(entry.text(may_see=may_see))
     facts = event["facts"]
     words = [
         f"{name.removesuffix('_id')} {facts[name]}"
@@ -57,6 +59,7 @@ def _line(event: dict[str, Any]) -> dict[str, Any]:
         if facts.get(name) not in (None, "")
     ]
     return {
+        "place": write(entry.position),
         "at": datetime.fromtimestamp(event["at"], UTC),
         "level": LEVELS.get(event["name"], "info"),
         "name": event["name"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
 
@@ -12,18 +14,25 @@ from jobs.admin.page.trees import tree as tree_of
 from jobs.errors import CoppiceError, InvalidInput
 from jobs.masking import reader
 from jobs.models import AuditEntry
-from ranges.admin import failures, log, pictures
-from ranges.admin.acting import ENDED_BADLY, offered
-from ranges.admin.lanes import lanes
+from ranges.admin import log, pictures
+from ranges.admin.acting import ENDED_BADLY, offered, other_version
 from ranges.admin.rows import rows
 from ranges.admin.scale import Scale, Window
+from ranges.admin.worklist import worklist
 from ranges.facts import findings, why_idle
+from ranges.history import History, history
 from ranges.models import RangeRun
 from ranges.proof import bounds_of, verify
 from ranges.states import ENDED, RunStatus
+from ranges.stuck import stuck
 
 TEMPLATE = "admin/ranges/run/page.html"
 ENTRIES = 12
+RETRIABLE = (RunStatus.RUNNING, RunStatus.PAUSED, *ENDED_BADLY)
+LINES = 40
+"""Of the table that says the same as the chart."""
+PART = "X-Coppice-Part"
+"""A page that is open reads its parts again; its chart asks for itself, less often."""
 
 
 def show(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
@@ -40,6 +49,8 @@ def show(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
         table = pictures.table(run, scale, window)
     sees = reader(request.user)
     may_control = admin.may(request, permissions.CONTROL_RUN)
+    is_stuck = may_control and bool(row.progress.lanes) and bool(stuck(run))
+    past = None if PART in request.headers else history(run)
     context = {
         "title": run.name,
         "run": run,
@@ -49,7 +60,12 @@ def show(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
         "here": request.path,
         "may_control": may_control,
         "may_read": sees.reads,
-        "buttons": offered(run, row.progress.open_failures, may_control=may_control),
+        "may_retry_one": run.status in RETRIABLE,
+        "buttons": offered(
+            run, row.progress.open_failures, is_stuck=is_stuck, may_control=may_control
+        ),
+        "is_stuck": is_stuck,
+        "other_version": other_version(run),
         "is_ended": run.status in ENDED,
         "ended_badly": run.status in ENDED_BADLY,
         "reasons": why_idle(run, row.progress),
@@ -58,10 +74,12 @@ def show(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
         "problem": problem,
         "table": table,
         "summary": pictures.summary(table),
-        "failures": failures.of_run(run, scale, request),
-        "lanes": [] if run.status in ENDED else lanes(run, scale),
+        "work": worklist(run, row, scale, request),
+        "history": past,
+        "rates": None if past is None else asdict(past),
+        "lines": [] if past is None else _lines(past),
         "log": log.newest(str(run.id), may_see=sees.reads),
-        "history": _history(admin, request, run),
+        "people": _people(admin, request, run),
         "proof": _proof(run) if "proof" in request.GET else None,
         "params": tree_of(sees.value(run.name, run.params))[0]
         if sees.reads and run.params
@@ -71,6 +89,11 @@ def show(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
         ),
     }
     return cast("HttpResponse", admin.page(request, TEMPLATE, context))
+
+
+def rates(id: UUID) -> JsonResponse:
+    """How fast it was and how long its leaves took, until now."""
+    return JsonResponse(asdict(history(_find(id))))
 
 
 def picture(request: HttpRequest, id: UUID) -> JsonResponse:
@@ -84,6 +107,13 @@ def picture(request: HttpRequest, id: UUID) -> JsonResponse:
         return JsonResponse(pictures.picture(run, scale, window))
     except InvalidInput as error:
         return JsonResponse({"detail": str(error)}, status=400)
+
+
+def _lines(past: History) -> list[tuple[datetime, float | None, float | None, float | None]]:
+    return [
+        (datetime.fromtimestamp(at, UTC), rate, half, most)
+        for at, rate, half, most in past.lines(LINES)
+    ]
 
 
 def _find(id: UUID) -> RangeRun:
@@ -124,7 +154,7 @@ def _proof(run: RangeRun) -> dict[str, Any]:
         return {"verdict": None, "findings": [str(error)]}
 
 
-def _history(admin: Any, request: HttpRequest, run: RangeRun) -> list[AuditEntry] | None:
+def _people(admin: Any, request: HttpRequest, run: RangeRun) -> list[AuditEntry] | None:
     """None: the reader may not see the audit."""
     if not admin.may(request, permissions.VIEW_AUDIT):
         return None

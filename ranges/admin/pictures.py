@@ -81,6 +81,64 @@ def table(run: RangeRun, scale: Scale, window: Window) -> list[TableRow]:
     ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """A part of the range that was passed over as a whole."""
+
+    first: Any
+    upto: Any
+    begin: float
+    end: float
+    keys: int
+    place: int
+    """Its first part of 1,024."""
+
+    @property
+    def words(self) -> str:
+        return f"{written(self.first)} to {'the end' if self.upto is None else written(self.upto)}"
+
+    @property
+    def percent(self) -> float:
+        return 100 * (self.end - self.begin)
+
+
+def skipped(run: RangeRun, scale: Scale) -> list[Passed]:
+    """In the order of the keys, as fine as a run keeps it: to one part in 1,024."""
+    buckets = coverage(run, None, None, BUCKETS)["buckets"]
+    edges = [place / len(buckets) for place in range(len(buckets) + 1)]
+    whole = scale.whole()
+    found = []
+    for is_skipped, group in groupby(
+        enumerate(buckets), key=lambda each: each[1]["state"] == "skipped"
+    ):
+        if not is_skipped:
+            continue
+        places = [place for place, _ in group]
+        first, last = places[0], places[-1] + 1
+        found.append(
+            Passed(
+                first=_key_at(scale, buckets, edges, first),
+                upto=whole.upto if last == len(buckets) else _key_at(scale, buckets, edges, last),
+                begin=edges[first],
+                end=edges[last],
+                keys=sum(int(buckets[place]["skipped"]) for place in places),
+                place=first,
+            )
+        )
+    return found
+
+
+def page_of(
+    found: list[Passed], *, after: str, before: str, size: int
+) -> tuple[list[Passed], bool, bool]:
+    """At most `size` of them, and whether there are some before and behind. Raises InvalidInput."""
+    if before:
+        earlier = [each for each in found if each.place < _place(before)]
+        return earlier[-size:], len(earlier) > size, True
+    later = [each for each in found if each.place > _place(after)] if after else found
+    return later[:size], bool(after), len(later) > size
+
+
 def summary(rows: list[TableRow]) -> str:
     """The window in a sentence."""
     sums = {name: sum(getattr(row, name) for row in rows) for name in PARTS}
@@ -92,6 +150,18 @@ def summary(rows: list[TableRow]) -> str:
     failing = sum(row.failed > 0 for row in rows)
     more = f" Failures in {failing} of {len(rows)} parts." if failing else ""
     return f"{', '.join(parts)}.{more}"
+
+
+def _key_at(scale: Scale, buckets: list[dict[str, Any]], edges: list[float], place: int) -> Any:
+    """Of text a bucket has no key: keys are not cut evenly."""
+    key = buckets[place]["lo"]
+    return scale.key(scale.at(edges[place])) if key is None else key
+
+
+def _place(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 4):
+        raise InvalidInput("is not the place of a page", field="after")
+    return int(text)
 
 
 def _strip(run: RangeRun, window: Window | None) -> list[list[Any]]:

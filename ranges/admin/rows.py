@@ -136,7 +136,7 @@ class Row:
 
     @property
     def threshold(self) -> str:
-        """ "3.1 % of 5 % allowed: it pauses beyond 5 %."."""
+        """ "3.1 % of 5 % allowed (31 of 1,000 attempted): it pauses beyond 5 %."."""
         allowed = self.run.failure_threshold
         attempted, failed = self.counted
         found = f"{failed:,} of {attempted:,} attempted failed ({_share(self.failed_percent)})"
@@ -148,7 +148,9 @@ class Row:
             return (
                 f"{found}. It pauses beyond {allowed:g} %, once {THRESHOLD_LEAST_ITEMS} were tried."
             )
-        return f"{found}, of {allowed:g} % allowed. Beyond that it pauses."
+        share = _share(self.failed_percent)
+        counts = f"{failed:,} of {attempted:,} attempted"
+        return f"{share} of {allowed:g} % allowed ({counts}): it pauses beyond {allowed:g} %."
 
 
 def rows(runs: Iterable[RangeRun], *, database: Database | None = None) -> list[Row]:

@@ -35,6 +35,7 @@ class RangeRunAdmin(ConsoleAdmin):
             path("<uuid:id>/change/", view(self.old_view)),
             path("<uuid:id>/act/", view(self.act_view), name="ranges_rangerun_act"),
             path("<uuid:id>/picture.json", view(self.picture_view), name="ranges_rangerun_picture"),
+            path("<uuid:id>/rates.json", view(self.rates_view), name="ranges_rangerun_rates"),
         ]
 
     def changelist_view(
@@ -62,3 +63,7 @@ class RangeRunAdmin(ConsoleAdmin):
     def picture_view(self, request: HttpRequest, id: UUID) -> JsonResponse:
         self.require_view(request)
         return page.picture(request, id)
+
+    def rates_view(self, request: HttpRequest, id: UUID) -> JsonResponse:
+        self.require_view(request)
+        return page.rates(id)

@@ -132,8 +132,9 @@ def test_a_run_is_watched_from_its_start_to_its_end(person: Persons) -> None:
         page.locator(".titles .state-completed").wait_for(timeout=60_000)
         until(page, "document.querySelector('[data-cell=percent]').textContent === '100 %'")
     assert not City.objects.filter(cell="").exists()
-    until(page, "document.querySelector('[data-part=lanes]').textContent.includes('ended')")
-    assert "range.completed" in page.inner_text(".run-log")
+    until(page, "document.querySelector('[data-part=work]').textContent.includes('ended')")
+    until(page, "document.querySelector('.run-log').textContent.includes('range.completed')")
+    until(page, "Number(document.querySelector('[data-rates]').dataset.drawn) > 0")
     page.get_by_role("link", name="Verify").click()
     assert "Both proofs hold, and nothing is left" in page.inner_text("#proof")
 
@@ -205,6 +206,40 @@ def test_zooming_by_hand_by_keys_and_by_address(person: Persons) -> None:
     again = drawn(who.open(f"{page_of(run)}#from=8000000&to=12000000"))
     until(again, "document.getElementById('window-words').textContent.includes('8.0 %')")
     assert "8,000,000 to 12,000,000" in words(again)
+
+
+def test_a_row_of_the_worklist_leads_to_its_part_of_the_drawing(person: Persons) -> None:
+    run = busy()
+    page = drawn(person("Operator").open(page_of(run)))
+    row = page.locator("[data-part=work] tbody tr").first
+    row.locator("td").nth(1).click()
+    until(page, "location.hash.startsWith('#from=')")
+    assert page.evaluate("document.activeElement.id") == "stage"
+    # The tab stays the one that was chosen, whatever comes first by now.
+    page.get_by_role("link", name="Skipped").click()
+    drawn(page)
+    page.locator("[data-part=work] a.show").first.click()
+    until(page, "location.hash.startsWith('#from=')")
+    assert page.get_by_role("link", name="Skipped").get_attribute("aria-current") == "true"
+
+
+def test_new_events_wait_while_somebody_reads_them(person: Persons) -> None:
+    from jobs import events
+
+    run = make_run(lo=0, hi=1_000)
+    make_node(run, 0, 1_000)
+    page = drawn(person("Viewer").open(page_of(run)))
+    events.emit("range.retuned", run_id=str(run.id), concurrency=3)
+    until(page, "document.querySelector('.run-log')?.textContent.includes('range.retuned')")
+    page.get_by_label("Follow").uncheck()
+    events.emit("range.paused", run_id=str(run.id), reason="the replicas lag")
+    page.get_by_role("button", name="1 new").click()
+    until(page, "document.querySelector('.run-log li').textContent.includes('the replicas lag')")
+    page.get_by_label("Follow").check()
+    page.mouse.move(0, 0)
+    page.locator("body").click(position={"x": 1, "y": 1})
+    events.emit("range.resumed", run_id=str(run.id))
+    until(page, "document.querySelector('.run-log li').textContent.includes('range.resumed')")
 
 
 def test_the_drawing_is_in_the_theme_and_says_itself_in_words(person: Persons) -> None:
