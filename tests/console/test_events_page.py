@@ -423,6 +423,14 @@ class TestTheFile:
         assert (whole["count"], whole["complete"]) == (5, True)
         part = json.loads(exported(client, format="json", after=str(ids[2])))
         assert [row["id"] for row in part["events"]] == ids[1::-1]
+        page = read(client, PAGE, before=str(ids[1]), rows="25")
+        later = write(job)
+        file = re.search(r'href="([^"]+)" download>JSON', page)
+        assert file
+        answer: Any = client.get(unescape(file[1]))
+        found = json.loads(b"".join(answer.streaming_content))
+        assert [row["id"] for row in found["events"]] == ids[::-1]
+        assert later not in ids
 
     def test_it_goes_on_over_many_chunks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(exporting, "CHUNK", 2)

@@ -98,11 +98,12 @@ class Ask:
         whole = {**self.given, "at": "", **changes}
         return "?" + urlencode({name: value for name, value in whole.items() if value})
 
-    def here(self, **more: str) -> str:
+    @property
+    def here(self) -> str:
         """The query of this very page."""
         place = {AFTER: self.after, BEFORE: self.before}
         said = {name: str(value) for name, value in place.items() if value is not None}
-        return self.query(at=self.given.get("at", ""), **said, **more)
+        return self.query(at=self.given.get("at", ""), **said)
 
     @property
     def chips(self) -> list[tuple[str, str]]:

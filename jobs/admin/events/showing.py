@@ -14,7 +14,7 @@ from jobs.admin.events.lines import shown
 from jobs.admin.overview.log import LEVELS as TONES
 from jobs.admin.overview.log import TOLD as TOLD_FACTS
 from jobs.console import navigation, pages, sample
-from jobs.console.lists import ROWS, SIZES, size_of
+from jobs.console.lists import AFTER, ROWS, SIZES, size_of
 from jobs.errors import TooBroad
 from jobs.masking import Reader, reader
 
@@ -54,11 +54,8 @@ class Events(_LogPage):
             "is_following": ask.is_newest and not listed.too_broad,
             "lines_url": f"{self.address('events_lines')}{ask.query(**{ROWS: ''})}",
             "list": self.address("events"),
-            "files": [
-                (kind.upper(), f"{self.address('events_export')}{ask.here(format=kind)}")
-                for kind in exporting.FORMATS
-            ],
-            "here": ask.here(),
+            "files": _files(self.address("events_export"), ask, listed),
+            "here": ask.here,
             "newest": "" if ask.is_newest else ask.query(),
             "topics": " ".join(asking.topics(ask)),
             "looked_at": reading.LOOKED_AT,
@@ -105,6 +102,14 @@ class Export(_LogPage):
         ask, sees = self.asked()
         made = exporting.Export(ask=ask, reader=sees, kind=kind)
         return cast("HttpResponse", made.response(request))
+
+
+def _files(address: str, ask: Ask, listed: reading.Listed) -> list[tuple[str, str]]:
+    """The downloads: from the top of the page back, or from what is newest then."""
+    place = {} if ask.is_newest or not listed.lines else {AFTER: str(listed.lines[0].id + 1)}
+    return [
+        (kind.upper(), f"{address}{ask.query(format=kind, **place)}") for kind in exporting.FORMATS
+    ]
 
 
 def _kept(days: float) -> str:

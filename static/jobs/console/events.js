@@ -209,8 +209,21 @@ function thaw() {
     body.lastElementChild.remove();
   }
   hasGap = false;
+  foot();
   copying.show();
   draw();
+}
+
+// Below the list: how many lines there are now, and that older ones begin behind the last of them.
+function foot() {
+  const rows = body.querySelectorAll("[data-row]");
+  const older = document.querySelector(".foot a[rel=next]");
+  const place = document.querySelector(".foot > span");
+  if (place) write(place, `${number(rows.length)} shown${older ? ", more follow" : ""}`);
+  if (!older || !rows.length) return;
+  const url = new URL(older.href);
+  url.searchParams.set("after", rows[rows.length - 1].dataset.row);
+  older.href = url.href;
 }
 
 // A line whose transaction ended late stands where it belongs.

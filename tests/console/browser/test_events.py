@@ -97,6 +97,7 @@ def test_nothing_moves_while_somebody_reads_and_the_new_lines_are_counted(person
     expect(rows.first).to_contain_text("new 37")
     assert box.evaluate("box => box.scrollTop") == 0
     assert not pill.is_visible()
+    expect(page.locator(".foot > span").first).to_have_text("88 shown, more follow")
     # A pointer over the lines keeps them too.
     rows.nth(3).hover()
     say(job, "under the hand")
@@ -146,6 +147,8 @@ def test_in_a_flood_it_says_how_many_it_shows_and_the_list_stays_bounded(person:
     expect(body.locator("tr.gap").first).to_be_visible()
     expect(body.locator("tr[data-row]").first).to_contain_text("flood 399")
     assert body.evaluate("body => body.childElementCount") <= 2_000
+    rows = body.locator("tr[data-row]").count()
+    expect(page.locator(".foot > span").first).to_have_text(f"{rows} shown")
 
 
 def test_a_line_is_copied_as_text(person: Persons) -> None:
