@@ -24,6 +24,7 @@ from jobs.schedules.editing import (
     next_runs,
     rule_of,
     run_now,
+    skip_next,
     unsaved,
 )
 from jobs.schedules.previewing import Run, preview
@@ -47,6 +48,7 @@ __all__ = [
     "preview",
     "rule_of",
     "run_now",
+    "skip_next",
     "tick",
     "unsaved",
 ]

@@ -23,7 +23,7 @@ from jobs.drafts import (
     check_priority,
     check_queue,
 )
-from jobs.errors import InvalidInput, NotFound
+from jobs.errors import Conflict, InvalidInput, NotFound
 from jobs.models import Job, JobLog, Schedule
 from jobs.payloads import check_text
 from jobs.schedules.auditing import audit, audit_change, facts
@@ -174,6 +174,25 @@ def disable(key: Key, *, by: str = "") -> Schedule:
     return schedule
 
 
+def skip_next(key: Key, *, slot: datetime | str | int | None = None, by: str = "") -> Schedule:
+    """Pass over the next slot: no job is made for it, and it does not count as missed.
+
+    `slot` is the one that is meant: Conflict if another one is the next by now, or there is none.
+    """
+    asked = None if slot is None else parse_moment(slot, "slot")
+    with _locked(key) as schedule:
+        skipped = schedule.next_slot
+        if skipped is None:
+            raise Conflict(f"schedule {schedule.name} has no next run: it is disabled")
+        if asked is not None and asked != skipped:
+            raise Conflict(f"another run of schedule {schedule.name} is the next by now")
+        schedule.next_slot = rule_of(schedule).next_after(skipped.astimezone(UTC))
+        _save(schedule)
+        audit("schedule.skip_next", schedule, by, slot=skipped, next_slot=schedule.next_slot)
+    _note(schedule, "schedule slot skipped", by, slot=skipped.isoformat())
+    return schedule
+
+
 def delete(key: Key, *, by: str = "") -> None:
     """Delete the schedule. Its jobs stay as they are."""
     with _locked(key) as schedule:
@@ -213,6 +232,8 @@ def next_runs(schedule: Schedule, count: int = 5) -> list[datetime]:
         raise InvalidInput("must be from 1 to 1,000", field="count")
     rule = rule_of(schedule)
     first = _first_to_come(schedule, rule, database_now())
+    if schedule.next_slot is not None:
+        first = max(first, schedule.next_slot.astimezone(UTC))  # some may have been skipped
     return [first, *rule.upcoming(first, count - 1)]
 
 

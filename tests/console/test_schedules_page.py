@@ -304,6 +304,22 @@ class TestTheButtons:
         assert f"/admin/jobs/job/{job.id}/" in text
         assert Schedule.objects.get(id=one.id).next_slot == before
 
+    def test_the_next_run_is_skipped_if_it_is_still_the_one_that_was_meant(self) -> None:
+        one, client = new(), client_of("Operator")
+        before = Schedule.objects.get(id=one.id).next_slot
+        assert before
+        assert 'value="skip"' in read(client, f"{PAGE}{one.id}/")
+        said = act(client, one, "skip", slot=before.isoformat()).content.decode()
+        assert "is skipped. The next one" in said
+        after = Schedule.objects.get(id=one.id).next_slot
+        assert after == before + timedelta(hours=2)
+        late = act(client, one, "skip", slot=before.isoformat()).content.decode()
+        assert "Nothing was changed" in late
+        assert Schedule.objects.get(id=one.id).next_slot == after
+        assert 'value="skip"' not in read(
+            client_of("Viewer", "jobs.run_schedule"), f"{PAGE}{one.id}/"
+        )
+
     def test_delete_asks_first_and_leaves_the_jobs(self) -> None:
         one, client = new(), client_of("Operator")
         job = schedules.run_now(one)
@@ -314,7 +330,7 @@ class TestTheButtons:
         assert not Schedule.objects.filter(id=one.id).exists()
         assert Job.objects.filter(id=job.id).exists()
 
-    @pytest.mark.parametrize("action", ["enable", "disable", "delete", "run", "explode"])
+    @pytest.mark.parametrize("action", ["enable", "disable", "delete", "run", "skip", "explode"])
     def test_who_may_not_changes_nothing(self, action: str) -> None:
         one = new()
         assert act(client_of("Viewer"), one, action, confirmed="yes").status_code == 403

@@ -12,8 +12,8 @@ from rest_framework import serializers
 
 from jobs import enqueue, registry, schedules
 from jobs.database import DjangoDatabase
-from jobs.errors import InvalidInput, NotFound, UnknownType
-from jobs.models import Job, Schedule
+from jobs.errors import Conflict, InvalidInput, NotFound, UnknownType
+from jobs.models import AuditEntry, Job, Schedule
 
 pytestmark = pytest.mark.django_db
 
@@ -248,6 +248,41 @@ def test_an_extra_run_has_the_schedules_payload_and_is_refused_with_it() -> None
     with pytest.raises(InvalidInput) as caught:
         schedules.run_now(made)
     assert caught.value.field == "payload.n"
+
+
+def test_a_slot_that_is_skipped_makes_no_job_and_is_not_missed() -> None:
+    made = create(anchor_at=LATER)
+    skipped = schedules.skip_next(made, slot=LATER, by="anna")
+    assert skipped.next_slot == LATER + MINUTE
+    assert schedules.next_runs(skipped, 2) == [LATER + MINUTE, LATER + 2 * MINUTE]
+    schedules.tick(DjangoDatabase(), now=LATER)
+    assert not Job.objects.exists()
+    schedules.tick(DjangoDatabase(), now=LATER + MINUTE)
+    assert Job.objects.get().schedule_slot == LATER + MINUTE
+    assert Schedule.objects.get().missed_count == 0
+    entry = AuditEntry.objects.get(action="schedule.skip_next")
+    assert (entry.actor, entry.object_id) == ("anna", str(made.id))
+
+
+def test_only_the_slot_that_was_meant_is_skipped() -> None:
+    made = create(anchor_at=LATER)
+    schedules.skip_next(made, slot=LATER.isoformat())
+    with pytest.raises(Conflict, match="is the next by now"):
+        schedules.skip_next(made, slot=LATER.isoformat())
+    assert Schedule.objects.get().next_slot == LATER + MINUTE
+    schedules.disable(made)
+    with pytest.raises(Conflict, match="has no next run"):
+        schedules.skip_next(made)
+
+
+def test_the_slot_behind_a_change_of_the_clock_is_the_next_one() -> None:
+    made = create(
+        recur_interval=None, cron="30 2 * * *", time_zone="Europe/Berlin",
+        anchor_at=datetime(2027, 3, 27, 1, 30, tzinfo=UTC),
+    )  # fmt: skip
+    assert made.next_slot == datetime(2027, 3, 27, 1, 30, tzinfo=UTC)
+    # On the 28th there is no 2:30: it runs when the clock is back on its way, at 3:00 summer time.
+    assert schedules.skip_next(made).next_slot == datetime(2027, 3, 28, 1, 0, tzinfo=UTC)
 
 
 # Next runs

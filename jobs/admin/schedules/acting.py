@@ -19,6 +19,7 @@ from jobs.models import Schedule
 NEEDS = {
     "enable": permissions.EDIT_SCHEDULE,
     "disable": permissions.EDIT_SCHEDULE,
+    "skip": permissions.EDIT_SCHEDULE,
     "delete": permissions.EDIT_SCHEDULE,
     "run": permissions.RUN_SCHEDULE,
 }
@@ -45,6 +46,14 @@ def act(request: HttpRequest, schedule: Schedule, action: str, job_address: Any)
             schedules.disable(schedule, by=by)
             messages.success(
                 request, f"{name} is disabled. Jobs that it has made stay as they are."
+            )
+        case "skip":
+            slot = request.POST.get("slot") or None
+            before = schedule.next_slot
+            now = schedules.skip_next(schedule, slot=slot, by=by)
+            messages.success(
+                request,
+                f"The run of {_said(before)} is skipped. The next one: {_said(now.next_slot)}.",
             )
         case "delete":
             schedules.delete(schedule, by=by)
