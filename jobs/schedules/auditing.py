@@ -1,10 +1,11 @@
-"""What the audit says of actions on schedules."""
+"""What the audit says of actions on schedules, and what open pages are told of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from jobs import events
 from jobs.audit import record
 from jobs.models import Schedule
 
@@ -39,6 +40,9 @@ def audit(action: str, schedule: Schedule, by: str, **data: Any) -> None:
         changed=1,
         data=data,
     )
+    told: dict[str, Any] = {"schedule_id": str(schedule.id), "schedule": schedule.name}
+    what = action.removeprefix("schedule.")
+    events.emit_on_commit("schedule.changed", by=by, what=what, **told)
 
 
 def audit_change(

@@ -19,12 +19,12 @@ import pytest
 from channels.routing import ProtocolTypeRouter
 from jsonschema import Draft202012Validator
 
-from jobs import lifecycle
+from jobs import lifecycle, schedules
 from jobs.complete import Ended, Written
 from jobs.events import PUBLIC_NAMES, Event, on
 from jobs.live import batches, console, events, messages, output, stream, topics, window
 from jobs.rescue import events_of
-from tests.factories import make_job
+from tests.factories import make_job, make_schedule
 from tests.live.clients import Site
 from tests.live.conftest import Server
 from worker.completer import tell_ended
@@ -133,11 +133,13 @@ def test_events_carry_the_facts_that_the_page_names(
             lifecycle.purge(dead[1].id, by="anna")
             lifecycle.pause_queue("mail", by="anna", reason="why")
             lifecycle.resume_queue("mail", by="anna")
+            schedules.disable(make_schedule().id, by="anna")
     finally:
         stop()
     assert {event.name for event in heard} >= {
         "job.changed", "job.run_now", "job.dependency_added", "job.cancelled", "job.retried",
         "job.cancel_requested", "job.payload_edited", "job.purged", "queue.paused", "queue.resumed",
+        "schedule.changed",
     }  # fmt: skip
     for event in heard:
         promised = facts_of(event.name)

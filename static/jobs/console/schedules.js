@@ -1,28 +1,9 @@
-// Schedules: lists and pages are read again when something happens to one; the form shows the next
-// runs of its rule while it is typed.
+// Schedules: lists and pages follow what happens; the form shows the next runs of its rule while it is
+// typed.
 
-import { live } from "./live.js";
-import { fetchPage, throttled } from "./patch.js";
-import { merge } from "./refresh.js";
+import "./following.js";
 
-const root = document.querySelector("[data-refresh]");
 const form = document.getElementById("schedule");
-
-const ask = throttled(async () => {
-  const page = await fetchPage();
-  if (!page) return;
-  for (const here of document.querySelectorAll("[data-part]")) {
-    const there = page.querySelector(`[data-part="${here.dataset.part}"]`);
-    if (there) merge(here, there);
-  }
-}, 1_000);
-
-if (root) {
-  const show = (frame) => {
-    if (frame.events.length || Object.keys(frame.left_out).length) ask();
-  };
-  live?.watch(root.dataset.refresh.split(" "), { show, reload: ask });
-}
 
 // The newest answer counts, in whatever order they come.
 let asked = 0;
