@@ -5,15 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import re
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -28,54 +22,19 @@ from jobs.models import AlertRecipient, AuditEntry, Job, Webhook, WebhookDeliver
 from jobs.testing import run_due_jobs
 from jobs.webhooks import sending, targets
 from tests.factories import ago, make_job, make_queue
+from tests.receiving import Receiver, documented_check, receiving
 from worker.alerts import DeadLetters, PausedQueues
 from worker.notifying import people_told
 
 pytestmark = pytest.mark.django_db
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "webhooks.md"
 ALERT = Event("alert.dead_letters", facts={"at_least": 100})
-
-
-@dataclass
-class Receiver:
-    """A server that takes note of what it is sent, and answers as it is told."""
-
-    port: int
-    codes: list[int] = field(default_factory=list)
-    """The next answers; then 200."""
-    got: list[tuple[str, Message, bytes]] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook?k=1"
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.got.append((self.path, self.headers, body))
-            code = found.codes.pop(0) if found.codes else 200
-            self.send_response(code)
-            if code == 302:
-                self.send_header("Location", f"http://127.0.0.1:{found.port}/elsewhere")
-            self.end_headers()
-            self.wfile.write(b"thank you")
-
-        do_GET = do_POST  # noqa: N815 - the library's name
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found = Receiver(port=server.server_address[1])
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    with receiving() as found:
+        yield found
 
 
 @pytest.fixture
@@ -90,14 +49,6 @@ def resolves_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     monkeypatch.setattr("jobs.webhooks.targets.socket.getaddrinfo", look_up)
 
 
-def example() -> Any:
-    """The function that docs/webhooks.md gives to receivers."""
-    [code] = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    found: dict[str, Any] = {}
-    exec(code, found)
-    return found["is_from_coppice"]
-
-
 @pytest.mark.usefixtures("allowed")
 class TestDelivery:
     def test_an_event_arrives_signed_as_the_page_says(self, receiver: Receiver) -> None:
@@ -109,7 +60,7 @@ class TestDelivery:
         said = json.loads(body)
         assert (said["event"], said["facts"]) == ("alert.dead_letters", {"at_least": 100})
         assert headers["Coppice-Delivery"] == said["id"]
-        check = example()
+        check = documented_check()
         signed = headers["Coppice-Signature"]
         assert check(secret, signed, body)
         assert not check(secret, signed, body + b" ")
@@ -191,8 +142,8 @@ class TestDelivery:
         webhooks.tell(ALERT)
         run_due_jobs()
         _, headers, body = receiver.got[0]
-        assert example()(new, headers["Coppice-Signature"], body)
-        assert not example()(old, headers["Coppice-Signature"], body)
+        assert documented_check()(new, headers["Coppice-Signature"], body)
+        assert not documented_check()(old, headers["Coppice-Signature"], body)
 
     def test_a_deleted_one_is_sent_nothing(self, receiver: Receiver) -> None:
         webhook, _ = webhooks.create("ops", receiver.url, ["*"])

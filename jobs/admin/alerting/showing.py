@@ -22,7 +22,7 @@ from jobs.console.navigation import MANAGE, Entry
 from jobs.errors import CoppiceError, InvalidInput, NotFound
 from jobs.models import AlertRecipient, Webhook, WebhookDelivery
 from jobs.texts import clean
-from jobs.webhooks.operating import MOST
+from jobs.webhooks.operating import MOST, TYPE
 
 WALK = Walk(order=("-id",))
 SHOWN = 25
@@ -79,6 +79,7 @@ class WebhookAdmin(ConsoleAdmin):
         context = {
             "title": webhook.name,
             "webhook": webhook,
+            "delivery_type": TYPE,
             "offered": [(name, words, name in webhook.events) for name, words in _known()],
             "problem": problem,
             "list": self.address("changelist"),
@@ -92,8 +93,8 @@ class WebhookAdmin(ConsoleAdmin):
         rows = WebhookDelivery.objects.using(conf.get().database).filter(webhook=webhook)
         after = clean(request.GET.get(AFTER, ""), 40)
         before = clean(request.GET.get(BEFORE, ""), 40)
-        try:
         size = size_of(request, SHOWN)
+        try:
             found, newer, older = WALK.page(rows, after=after, before=before, size=size)
         except InvalidInput:
             found, newer, older = WALK.page(rows, after="", before="", size=size)

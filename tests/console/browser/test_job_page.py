@@ -1,4 +1,4 @@
-"""The page of a job in a browser: live, and the whole triage of a dead letter."""
+"""The page of a job in a browser: live, and careful."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jobs import enqueue, lifecycle
+from jobs import lifecycle
 from jobs.models import Job
 from tests.console.browser.conftest import Person
 from tests.factories import ago, make_edge, make_history, make_job
@@ -105,45 +105,6 @@ def test_hostile_text_is_text_everywhere(person: Persons) -> None:
     assert page.locator("img").count() == 0
     boss.go(page, f"{LIST}?state=all&q=error:{SCRIPT}")
     assert page.locator("img").count() == 0
-
-
-def test_a_job_fails_on_screen_and_is_mended(person: Persons, server: Server) -> None:
-    """Dead letter, traceback, payload, retry, completed: all on one open page, with a real worker."""
-    from examples.geonames.models import City
-
-    City.objects.filter(name="Nowhere").delete()
-    boss = person("Operator")
-    with worker(server):
-        ledger = live(boss.open(f"{LIST}?state=dead"))
-        job = enqueue("geonames.find_city", {"name": "Nowhere"}, max_attempts=1)
-        ledger.get_by_text("1 new: show").click()
-        ledger.locator(f'tr[data-row="{job.id}"] a').first.click()
-        page = live(ledger)
-        assert "there is no city of that name" in page.locator(".traceback").first.inner_text()
-        page.get_by_role("link", name="Edit payload").click()
-        page.locator("#payload").fill('{"name": "Now')
-        page.get_by_role("button", name="Save and retry").click()
-        assert "is not JSON" in page.inner_text("#problem")
-        City.objects.create(
-            id=1,
-            name="Testville",
-            country="XX",
-            latitude=0,
-            longitude=0,
-            population=1,
-            time_zone="UTC",
-        )
-        page.locator("#payload").fill('{"name": "Testville"}')
-        page.get_by_role("button", name="Save and retry").click()
-        page.get_by_text("The payload was changed and the job retried.").wait_for()
-        page.locator(".facts.head .state-completed").wait_for()
-    assert [entry.action for entry in _audit(job)] == ["job.edit_payload", "job.retry"]
-
-
-def _audit(job: Any) -> Any:
-    from jobs.models import AuditEntry
-
-    return AuditEntry.objects.filter(object_id=str(job.id)).order_by("id")
 
 
 @contextmanager
