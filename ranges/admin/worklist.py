@@ -12,6 +12,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.http import urlencode
 
+from jobs.console.lists import size_of
 from jobs.errors import InvalidInput
 from ranges.admin import failures, lanes, pictures
 from ranges.admin.rows import Row
@@ -20,6 +21,7 @@ from ranges.models import RangeRun
 from ranges.states import ENDED, FailureState
 
 SIZE = 20
+"""Usually."""
 FAILED, RUNNING, SKIPPED, WAIVED, RETRIED = "failed", "running", "skipped", "waived", "retried"
 LABELS = {
     FAILED: "Failed",
@@ -62,11 +64,12 @@ def worklist(run: RangeRun, row: Row, scale: Scale | None, request: HttpRequest)
     tab = request.GET.get("work", "")
     if tab not in LABELS:
         tab = _usual(run, row)
+    size = size_of(request, SIZE)
     given = {"after": request.GET.get("after", ""), "before": request.GET.get("before", "")}
     try:
-        rows, newer, older, places = _page(run, scale, tab, **given)
+        rows, newer, older, places = _page(run, scale, tab, size=size, **given)
     except InvalidInput:
-        rows, newer, older, places = _page(run, scale, tab, after="", before="")
+        rows, newer, older, places = _page(run, scale, tab, size=size, after="", before="")
     counts = {FAILED: row.progress.open_failures}
     if run.status not in ENDED:
         counts[RUNNING] = row.progress.lanes
@@ -109,19 +112,19 @@ def _page(run: RangeRun, scale: Scale | None, tab: str, **given: Any) -> Page:
 
 
 def _failed(run: RangeRun, scale: Scale | None, state: FailureState, **given: Any) -> Page:
-    rows, newer, older = failures.of_run(run, scale, state, size=SIZE, **given)
+    rows, newer, older = failures.of_run(run, scale, state, **given)
     return list(rows), newer, older, _ends([failures.WALK.place_of(row.failure) for row in rows])
 
 
 def _running(run: RangeRun, scale: Scale | None, **given: Any) -> Page:
     every = [] if run.status in ENDED else lanes.lanes(run, scale)
-    rows, newer, older = lanes.page_of(every, size=SIZE, **given)
+    rows, newer, older = lanes.page_of(every, **given)
     return list(rows), newer, older, _ends([lanes.place_text(lane) for lane in rows])
 
 
 def _skipped(run: RangeRun, scale: Scale | None, **given: Any) -> Page:
     every = [] if scale is None else pictures.skipped(run, scale)
-    rows, newer, older = pictures.page_of(every, size=SIZE, **given)
+    rows, newer, older = pictures.page_of(every, **given)
     return list(rows), newer, older, _ends([str(block.place) for block in rows])
 
 

@@ -19,7 +19,15 @@ from django.utils import timezone
 from jobs.admin.ledger import columns
 from jobs.console import preferences
 from jobs.filtering import Filters
-from jobs.models import AuditEntry, BulkOperation, Job, Preferences, Schedule
+from jobs.models import (
+    AuditEntry,
+    BulkOperation,
+    Job,
+    Preferences,
+    Schedule,
+    Webhook,
+    WebhookDelivery,
+)
 from jobs.models.preferences import ROWS
 from ranges.models import RangeFailure, RangeRun
 from tests.console.people import client_of, read
@@ -362,14 +370,15 @@ def _runs() -> None:
     )
 
 
-def _failures() -> None:
+def _failures() -> RangeRun:
     run = RangeRun.objects.create(name="a.B", axis={"type": "int"}, lo=0, hi=99)
     RangeFailure.objects.bulk_create(
         RangeFailure(run=run, key=str(n), attempts=1, error="bad") for n in range(26)
     )
+    return run
 
 
-LISTS: dict[str, Callable[[], None]] = {
+LISTS: dict[str, Callable[[], object]] = {
     f"{LIST}?state=dead": _jobs,
     f"{LIST}dead-letters/": _jobs,
     "/admin/jobs/auditentry/": _entries,
@@ -391,6 +400,18 @@ class TestRows:
         assert (rows_in(text), "Older" in text or "next" in text) == (25, True)
         choose(client, rows=50)
         assert rows_in(read(client, url)) == 26
+
+    def test_lists_inside_pages_obey_too(self) -> None:
+        run = _failures()
+        hook = Webhook.objects.create(name="ops", url="https://example.org/", secret="s")
+        WebhookDelivery.objects.bulk_create(
+            WebhookDelivery(webhook=hook, event="worker.lost", body="{}") for _ in range(26)
+        )
+        client = client_of("Supervisor")
+        urls = (f"/admin/ranges/rangerun/{run.id}/", f"/admin/jobs/webhook/{hook.id}/")
+        for rows, shown in ((25, 25), (50, 26)):
+            choose(client, rows=rows)
+            assert [rows_in(read(client, url)) for url in urls] == [shown, shown]
 
     def test_the_address_wins(self) -> None:
         _jobs()
