@@ -12,19 +12,30 @@ from jobs.models import Job
 from jobs.states import State
 
 BLOCKERS_SHOWN = 5
+SLOTS = 1_000
+"""Of one worker: what it holds is counted so far."""
 
 # Who could run a job of this type: workers that beat, those that know the type, and of these the
-# ones that serve the queue. And whether somebody has paused the queue.
-CAPABLE = """
-SELECT count(*),
-    count(*) FILTER (WHERE jsonb_exists(w.types, %(type)s)),
-    count(*) FILTER (WHERE jsonb_exists(w.types, %(type)s)
-        AND (w.queues = '[]'::jsonb OR jsonb_exists(w.queues, %(queue)s))),
+# ones that serve the queue; how many of those a person has told to be quiet, how many slots the
+# others have, and how many jobs they hold. And whether somebody has paused the queue.
+CAPABLE = f"""
+SELECT count(*), count(*) FILTER (WHERE w.knows), count(*) FILTER (WHERE w.knows AND w.serves),
+    count(*) FILTER (WHERE w.knows AND w.serves AND w.is_quiet),
+    coalesce(sum(w.concurrency) FILTER (WHERE w.knows AND w.serves AND NOT w.is_quiet), 0),
+    coalesce(sum(least(w.concurrency, (SELECT count(*) FROM (
+        SELECT FROM jobs_job j WHERE j.status = 'processing' AND j.worker_id = w.id LIMIT {SLOTS}
+    ) held))) FILTER (WHERE w.knows AND w.serves AND NOT w.is_quiet), 0),
     (SELECT coalesce(nullif(q.reason, ''), 'no reason given')
         || CASE WHEN q.changed_by = '' THEN '' ELSE ', by ' || q.changed_by END
      FROM jobs_queue q WHERE q.name = %(queue)s AND q.paused)
-FROM jobs_worker w
-WHERE w.state = 'running' AND w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'
+FROM (
+    SELECT w.id, w.concurrency, w.quiet_requested_at IS NOT NULL AS is_quiet,
+        jsonb_exists(w.types, %(type)s) AS knows,
+        w.queues = '[]'::jsonb OR jsonb_exists(w.queues, %(queue)s) AS serves
+    FROM jobs_worker w
+    WHERE w.state = 'running'
+        AND w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'
+) w
 """
 
 OWNER = """
@@ -52,11 +63,16 @@ def why_not_running(database: Database, job: Job, now: float) -> list[str]:
             again = f"runs again at {_said(job.due_at)}"
             return [again, *_nobody(database, job)]
         case State.READY:
-            return _nobody(database, job) or ["waits for a free slot"]
+            return _nobody(database, job, is_ready=True)
         case State.RUNNING | State.CANCELLING:
             return _abandoned(database, job)
         case _:
             return []
+
+
+def _said(at: datetime) -> str:
+    """In the zone in force: where nobody chose one, the project's."""
+    return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _blocked(database: Database, job: Job) -> list[str]:
@@ -70,16 +86,14 @@ def _blocked(database: Database, job: Job) -> list[str]:
     if len(blockers) > BLOCKERS_SHOWN:
         reasons.append(f"waits for {len(blockers) - BLOCKERS_SHOWN:,} others")
     return reasons or ["waits for other jobs"]
-def _said(at: datetime) -> str:
-    """In the zone in force: where nobody chose one, the project's."""
-    return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}"
 
 
+def _nobody(database: Database, job: Job, *, is_ready: bool = False) -> list[str]:
+    """What keeps workers from taking it although, or once, it is due.
 
-
-def _nobody(database: Database, job: Job) -> list[str]:
-    """What keeps workers from taking it although, or once, it is due."""
-    live, knowing, serving, paused = database.rows(
+    `is_ready`: it waits for nothing else, so there is a reason.
+    """
+    live, knowing, serving, quiet, slots, busy, paused = database.rows(
         CAPABLE,
         {
             "type": job.type,
@@ -96,6 +110,14 @@ def _nobody(database: Database, job: Job) -> list[str]:
         reasons.append(f"no live worker knows the type {job.type}")
     elif not serving:
         reasons.append(f"no live worker that knows the type serves the queue {job.queue}")
+    elif quiet == serving:
+        all_of_them = (
+            "the worker that serves it was" if quiet == 1 else "all workers that serve it were"
+        )
+        reasons.append(f"{all_of_them} told to be quiet")
+    elif is_ready and not reasons:
+        full = f": all {slots:,} are busy" if busy >= slots else ""
+        reasons.append(f"waits for a free slot{full}")
     return reasons
 
 

@@ -31,7 +31,7 @@ _STATE = """CASE WHEN w.state IN ('running', 'draining')
 COLUMNS = f"""
     w.id::text, w.name, w.host, w.pid, w.version, w.queues::text, w.concurrency, {_STATE},
     extract(epoch FROM clock_timestamp() - w.beat_at)::float8, w.beat_at, w.started_at,
-    w.stop_requested_at, w.stopped_at,
+    w.stop_requested_at, w.stopped_at, w.quiet_requested_at, w.quiet_at,
     (SELECT count(*) FROM (
         SELECT FROM jobs_job j WHERE j.status = 'processing' AND j.worker_id = w.id LIMIT {CAP}
     ) held)"""
@@ -110,6 +110,9 @@ class WorkerFacts:
     started_at: datetime
     stop_requested_at: datetime | None
     stopped_at: datetime | None
+    quiet_requested_at: datetime | None
+    quiet_at: datetime | None
+    """Since when it claims nothing, as it was asked to."""
     held: int
     """Jobs that it has claimed, beyond its slots those that it will start next."""
     busy: int
@@ -173,7 +176,7 @@ def _facts(
 ) -> WorkerFacts:
     (
         id, name, host, pid, version, queues, concurrency, state, age, beat_at, started_at,
-        stop_requested_at, stopped_at, held,
+        stop_requested_at, stopped_at, quiet_requested_at, quiet_at, held,
     ) = row  # fmt: skip
     return WorkerFacts(
         id=id,
@@ -189,6 +192,8 @@ def _facts(
         started_at=started_at,
         stop_requested_at=stop_requested_at,
         stopped_at=stopped_at,
+        quiet_requested_at=quiet_requested_at,
+        quiet_at=quiet_at,
         held=held,
         busy=min(held, concurrency),
         types=types,

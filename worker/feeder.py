@@ -34,6 +34,14 @@ SELECT id::text, lease_epoch FROM jobs_job
 WHERE status = 'processing' AND worker_id = %(worker)s::uuid AND cancel_requested_at IS NOT NULL
 """
 PAUSED = "SELECT name FROM jobs_queue WHERE paused"
+QUIET = """
+SELECT quiet_requested_at IS NOT NULL, quiet_at IS NOT NULL FROM jobs_worker
+WHERE id = %(worker)s::uuid
+"""
+SAY_QUIET = """
+UPDATE jobs_worker SET quiet_at = CASE WHEN %(quiet)s THEN clock_timestamp() END
+WHERE id = %(worker)s::uuid
+"""
 HERE = """
 SELECT id::text, lease_epoch FROM jobs_job
 WHERE status = 'processing' AND worker_id = %(worker)s::uuid
@@ -83,6 +91,8 @@ class Feeder:
         self._claiming = Lock()
         self._draining = False
         self._stopping = False
+        self._quiet = False
+        """A person wants it to claim nothing for a while."""
         self._taken_at_poll = -1
         self._waiting = False
         self._busy_claims = 0
@@ -143,7 +153,7 @@ class Feeder:
         now = time.monotonic()
         if now - self._polled_at >= self.settings.poll_seconds:
             self._poll(now)
-        if self._draining:
+        if self._draining or self._quiet:
             return self.settings.poll_seconds
         if self._backlog() > 4 * self.settings.batch_rows:
             return 0.005  # outcomes that the database has not taken yet come first
@@ -245,6 +255,7 @@ class Feeder:
         self._polled_at = now
         if self._lanes.serves_all_queues:
             self._lanes.saw_queues(claim.queues_with_work(self._database))
+        self._heed_quiet()
         self._give_back_surplus()
         self._give_back_paused()
         self._look_outside()
@@ -254,6 +265,22 @@ class Feeder:
         if now - self._counted_at >= COUNT_SECONDS:
             self._give_back_unheard()
             self._counted_at = now
+
+    def _heed_quiet(self) -> None:
+        """Claim nothing while a person wants so, hand back what has not begun, and say that."""
+        rows = self._database.rows(QUIET, {"worker": self.worker_id})
+        if not rows:
+            return
+        wanted, is_said = rows[0]
+        if wanted and not self._quiet:
+            self._quiet = True
+            self._set_waiting(False)
+            with self._claiming:  # so that a drain waits for what is put back
+                held = [] if self._draining else self.stock.take_back()
+            self._give_back(held, "its worker was told to be quiet")
+        self._quiet = wanted
+        if wanted != is_said:
+            self._database.run(SAY_QUIET, {"quiet": wanted, "worker": self.worker_id})
 
     def _give_back_unheard(self) -> None:
         """Hand back jobs that are this worker's, though no claim's answer brought them here.

@@ -23,6 +23,7 @@ ICONS = {
     "waited": "blocked",
     "handed_back": "retrying",
     "draining": "cancelling",
+    "quiet": "held",
     "stopped": "cancelled",
     "stale": "warning",
     "aborted": "cancelled",

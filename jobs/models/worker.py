@@ -39,6 +39,12 @@ class Worker(models.Model):
     stop_requested_at = models.DateTimeField(
         null=True, blank=True, help_text="Asked to drain; its supervisor does not replace it."
     )
+    quiet_requested_at = models.DateTimeField(
+        null=True, blank=True, help_text="Asked to claim nothing until it is resumed."
+    )
+    quiet_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when it does so; NULL: it claims."
+    )
     stopped_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

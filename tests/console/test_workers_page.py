@@ -166,3 +166,61 @@ class TestStopping:
         assert alone.get(url).status_code == 302
         worker.refresh_from_db()
         assert worker.stop_requested_at is None
+
+
+class TestAsking:
+    def press(self, worker: Worker, action: str, group: str = "Operator", **form: str) -> str:
+        url = f"{LIST}{worker.id}/act/"
+        answer = client_of(group).post(url, {"action": action, **form}, follow=True)
+        assert answer.status_code == 200
+        return answer.content.decode()
+
+    def test_what_it_has_not_heard_yet_is_told_until_it_says_so(self) -> None:
+        worker = make_worker()
+        url = f"{LIST}{worker.id}/"
+        assert "claims nothing until it is resumed" in self.press(worker, "quiet")
+        html = read(client_of("Operator"), url)
+        assert "asked to be quiet" in plain(html)
+        assert "has not said yet" in html
+        Worker.objects.update(quiet_at=ago(seconds=1))
+        kept.forget()
+        html = read(client_of("Operator"), url)
+        assert "state-quiet" in html
+        assert "Quiet since" in plain(html)
+        assert "state-quiet" in row(read(client_of("Viewer"), LIST), worker)
+        assert "was asked to go on" in self.press(worker, "resume")
+        assert "asked to go on" in plain(read(client_of("Operator"), url))
+
+    def test_asking_again_or_for_nonsense_changes_nothing(self) -> None:
+        worker = make_worker()
+        self.press(worker, "quiet")
+        for action in ("quiet", "forget", "boom", ""):
+            assert "Nothing was changed" in self.press(worker, action)
+        assert "Nothing was changed" in self.press(worker, "recover", confirmed="yes")
+        assert AuditEntry.objects.count() == 1
+
+    def test_the_jobs_of_a_silent_one_are_recovered_after_a_second_step(self) -> None:
+        worker = make_worker(beat_at=ago(minutes=3))
+        job = make_job("processing", worker_id=worker.id)
+        assert "none has done so for 1" in read(client_of("Operator"), f"{LIST}{worker.id}/")
+        assert "Declares it dead" in self.press(worker, "recover")
+        assert "1 job was taken back" in self.press(worker, "recover", confirmed="yes")
+        job.refresh_from_db()
+        assert job.status == "pending"
+
+    def test_a_lost_one_is_forgotten_from_the_list(self) -> None:
+        worker = make_worker(state="dead", stopped_at=ago(minutes=1))
+        assert "Forget" in row(read(client_of("Operator"), LIST), worker)
+        assert "Forget" not in row(read(client_of("Viewer"), LIST), worker)
+        assert "is forgotten" in self.press(worker, "forget")
+        assert not Worker.objects.exists()
+
+    def test_only_those_who_may_and_only_by_post(self) -> None:
+        worker = make_worker()
+        url = f"{LIST}{worker.id}/act/"
+        for action in ("quiet", "resume", "recover", "forget"):
+            form = {"action": action, "confirmed": "yes"}
+            assert client_of("Viewer").post(url, form).status_code == 403
+        assert client_of("Operator").get(url).status_code == 302
+        worker.refresh_from_db()
+        assert worker.quiet_requested_at is None

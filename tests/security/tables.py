@@ -217,6 +217,8 @@ admin/jobs/worker/                                      GET    403 200 200 200 2
 admin/jobs/worker/                                      POST   403 200 200 200 200
 admin/jobs/worker/<uuid:id>/                            GET    403 200 200 200 200
 admin/jobs/worker/<uuid:id>/                            POST   403 200 200 200 200
+admin/jobs/worker/<uuid:id>/act/                        GET    403 302 302 302 302
+admin/jobs/worker/<uuid:id>/act/                        POST   403 403 302 302 302
 admin/jobs/worker/<uuid:id>/stop/                       GET    403 302 302 302 302
 admin/jobs/worker/<uuid:id>/stop/                       POST   403 403 200 200 200
 admin/jsi18n/                                           GET    200 200 200 200 200
@@ -255,6 +257,8 @@ admin/ranges/rangerun/<uuid:id>/change/                 GET    302 302 302 302 3
 admin/ranges/rangerun/<uuid:id>/change/                 POST   302 302 302 302 302
 admin/ranges/rangerun/<uuid:id>/picture.json            GET    403 200 200 200 200
 admin/ranges/rangerun/<uuid:id>/picture.json            POST   403 200 200 200 200
+admin/ranges/rangerun/<uuid:id>/rates.json              GET    403 200 200 200 200
+admin/ranges/rangerun/<uuid:id>/rates.json              POST   403 200 200 200 200
 admin/settings/                                         GET    200 200 200 200 200
 admin/settings/                                         POST   422 422 422 422 422
 """

@@ -14,6 +14,7 @@ from jobs.limits import limited
 from jobs.workers import HeldJob, WorkerFacts, WorkerState
 
 NAME = "fleet"
+QUIET = "quiet"
 FRESH_SECONDS = 1.0
 SECONDS = 2.0
 SLOTS_SHOWN = 64
@@ -42,11 +43,44 @@ class Shown:
 
     @property
     def state(self) -> str:
-        """What it does; draining as soon as it was asked to stop."""
-        state = self.worker.state
-        if state is WorkerState.RUNNING and self.worker.stop_requested_at is not None:
-            return WorkerState.DRAINING.value
-        return state.value
+        """What it does; draining as soon as it was asked to stop, quiet once it says so."""
+        worker = self.worker
+        if worker.state is WorkerState.RUNNING:
+            if worker.stop_requested_at is not None:
+                return WorkerState.DRAINING.value
+            if worker.quiet_requested_at is not None and worker.quiet_at is not None:
+                return QUIET
+        return worker.state.value
+
+    @property
+    def asked(self) -> str:
+        """What it was asked and has not yet said that it does."""
+        worker = self.worker
+        if worker.state is not WorkerState.RUNNING:
+            return ""
+        if worker.stop_requested_at is not None:
+            return "asked to stop"
+        if (worker.quiet_requested_at is None) == (worker.quiet_at is None):
+            return ""
+        return "asked to go on" if worker.quiet_requested_at is None else "asked to be quiet"
+
+    @property
+    def asked_at(self) -> datetime | None:
+        return self.worker.stop_requested_at or self.worker.quiet_requested_at
+
+    @property
+    def actions(self) -> list[str]:
+        """What may be asked of it as it stands."""
+        worker = self.worker
+        match worker.state:
+            case WorkerState.RUNNING if worker.stop_requested_at is None:
+                return ["quiet" if worker.quiet_requested_at is None else "resume", "stop"]
+            case WorkerState.STALE:
+                return ["recover", *(["stop"] if worker.stop_requested_at is None else [])]
+            case WorkerState.DEAD:
+                return ["forget"]
+            case _:
+                return []
 
 
 @dataclass(kw_only=True)
@@ -85,7 +119,9 @@ def able(found: Iterable[WorkerFacts]) -> list[WorkerFacts]:
     return [
         worker
         for worker in found
-        if worker.state is WorkerState.RUNNING and worker.stop_requested_at is None
+        if worker.state is WorkerState.RUNNING
+        and worker.stop_requested_at is None
+        and worker.quiet_requested_at is None
     ]
 
 

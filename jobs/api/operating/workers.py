@@ -63,6 +63,10 @@ class WorkerSerializer(serializers.Serializer[Any]):
     started_at = MomentField()
     stop_requested_at = MomentField(allow_null=True)
     stopped_at = MomentField(allow_null=True)
+    quiet_requested_at = MomentField(
+        allow_null=True, help_text="Since when it is asked to claim nothing."
+    )
+    quiet_at = MomentField(allow_null=True, help_text="Since when it does so; null: it claims.")
     held = serializers.IntegerField(help_text="Jobs that it has claimed.")
     busy = serializers.IntegerField(help_text="Of its slots.")
     jobs = HeldJobSerializer(
