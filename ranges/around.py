@@ -16,6 +16,7 @@ from ranges.loading import Loaded
 from ranges.merging import merge
 from ranges.nodes import Nodes
 from ranges.retrying import crossed
+from ranges.run_jobs import refill
 from ranges.sampling import SAMPLE_SECONDS, take_sample
 from ranges.states import RunStatus
 from ranges.walking import Walker
@@ -109,13 +110,14 @@ class Around:
             )
 
     def sample(self) -> None:
-        """Every few seconds, one lane: what rates are made of, its events, and fewer nodes."""
+        """Every few seconds, one lane: what rates are made of, its events, fewer nodes, all lanes."""
         now = time.monotonic()
         if now - self._sampled_at < SAMPLE_SECONDS:
             return
         self._sampled_at = now
         if take_sample(self._database, self._loaded.run_id):
             merge(self._nodes)
+            refill(self._loaded.run_id)
             done, failed = self._nodes.attempted()
             facts: dict[str, Any] = {
                 "run_id": self._loaded.run_id,

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.db import transaction
+
 from jobs import conf, edges, events
 from jobs import lifecycle as jobs_lifecycle
 from jobs.answers import child
 from jobs.enqueueing import enqueue, settle_after_commit
 from jobs.insertion import wake
-from jobs.lifecycle.rows import Act
+from jobs.lifecycle.rows import Act, perform
 from jobs.models import Job
 from jobs.states import Status
 from ranges.models import RangeRun
-from ranges.run_rows import forgive, start_clock, write
+from ranges.run_rows import forgive, locked, start_clock, write
 from ranges.states import RunStatus
 
 RUN_TYPE, LANE_TYPE = "ranges.run", "ranges.lane"
@@ -69,7 +71,7 @@ def lanes(run: RangeRun, indices: Sequence[int]) -> list[Any]:
 
 
 def add_lanes(act: Act, run: RangeRun) -> None:
-    """More lanes for a run whose job waits for its lanes; else its next step makes them."""
+    """The lanes that a run lacks whose job waits for lanes; else its next step makes them."""
     row = act.lock_one(run.job_id)
     if row.status != Status.PENDING or not row.unmet_dependencies or not run.planned:
         return
@@ -96,5 +98,16 @@ def go_on(run: RangeRun) -> None:
         write(run, job_id=enqueue_driver(run).id)
     elif job.status == Status.FAILED:
         jobs_lifecycle.retry(job.id)
-    elif job.status == Status.PENDING and job.due_at is None and not job.unmet_dependencies:
+    elif job.status == Status.PENDING and job.unmet_dependencies:
+        # Some lanes have ended in the pause, and the job waits for those that have not.
+        perform(lambda act: add_lanes(act, run), by="")
+    elif job.status == Status.PENDING and job.due_at is None:
         jobs_lifecycle.release(job.id)
+
+
+def refill(run_id: str) -> None:
+    """Make the lanes that a run lacks: one that was just ending is none, though it counted as one."""
+    with transaction.atomic(using=conf.get().database):
+        run = locked(run_id)
+        if run.status == RunStatus.RUNNING and run.job_id is not None:
+            perform(lambda act: add_lanes(act, run), by="")

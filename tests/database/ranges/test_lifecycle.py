@@ -367,3 +367,39 @@ def test_events_tell_the_life_of_a_run_and_of_its_nodes_after_the_commit() -> No
     assert mine[:4] == ["range.created", "range.started", "node.split", "node.started"]
     assert mine[-1] == "range.partially_failed"
     assert {"node.completed", "node.retrying", "node.failed"} <= set(mine)
+
+
+def test_a_run_that_goes_on_after_a_pause_has_all_its_lanes_though_one_was_at_work_throughout() -> (
+    None
+):
+    run = Scripted.create(concurrency=3).start()
+
+    def pause_and_resume(leaf: LeafRange, context: Any) -> None:
+        Scripted.at_leaf = lambda leaf, context: None
+        run.pause()
+        run_due_jobs()  # the other lanes end
+        assert Job.objects.live().filter(type="ranges.lane").count() == 1
+        run.resume()
+        lanes = Job.objects.live().filter(type="ranges.lane")
+        assert sorted(lanes.values_list("payload__index", flat=True)) == [0, 1, 2]
+
+    Scripted.at_leaf = pause_and_resume
+    assert drive(run).status == RunStatus.COMPLETED
+    assert is_tiled()
+
+
+def test_lanes_that_are_missing_are_made_again_while_the_run_works() -> None:
+    run = Scripted.create(concurrency=3).start()
+    made = []
+
+    def lose_lanes(leaf: LeafRange, context: Any) -> None:
+        Scripted.at_leaf = lambda leaf, context: made.append(
+            Job.objects.live().filter(type="ranges.lane").count()
+        )
+        for lane in Job.objects.filter(type="ranges.lane", status="pending"):
+            jobs_lifecycle.cancel(lane.id)
+
+    Scripted.at_leaf = lose_lanes
+    assert drive(run).status == RunStatus.COMPLETED
+    assert (made[0], made[1]) == (3, 3)  # with the sample that the first leaf took
+    assert is_tiled()
