@@ -22,6 +22,7 @@ from jobs import conf, events
 from jobs.answers import ChildResult, Discard, Hold, JobCancelled, Snooze, WaitFor
 from jobs.context import Context
 from jobs.errors import InvalidInput
+from jobs.models import Job
 from jobs.texts import describe_error
 from ranges import guard, planting, run_jobs, run_rows, run_steps
 from ranges.bounding import least_leaf
@@ -59,9 +60,9 @@ def step(payload: Any, context: Context) -> Any:
     if run is None:
         raise Discard("the run is gone, or another job drives it")
     if run.status in (RunStatus.FAILED, RunStatus.PARTIALLY_FAILED):
-        if context.children:
+        if _has_snoozed(context):
             raise Discard(run.reason or str(run.status))
-        # A retried dead letter has waited for nobody yet: that is retry_failed.
+        # A retried dead letter has not ended the run yet: that is retry_failed.
         run_steps.retry_held(run)
     match run.status:
         case RunStatus.CREATED:
@@ -75,6 +76,12 @@ def step(payload: Any, context: Context) -> Any:
         case RunStatus.COMPLETED:
             return _result(run)
     return _go_on(run, context)
+
+
+def _has_snoozed(context: Context) -> bool:
+    """Whether this job, since it was made or retried, has been through the step that ends a run."""
+    jobs = Job.objects.using(conf.get().database)
+    return jobs.filter(id=context.job_id, snooze_count__gt=0).exists()
 
 
 def _go_on(run: RangeRun, context: Context) -> Any:

@@ -403,3 +403,19 @@ def test_lanes_that_are_missing_are_made_again_while_the_run_works() -> None:
     assert drive(run).status == RunStatus.COMPLETED
     assert (made[0], made[1]) == (3, 3)  # with the sample that the first leaf took
     assert is_tiled()
+
+
+def test_a_corrupt_run_that_is_retried_ends_as_corrupt_again() -> None:
+    def lose_a_node(leaf: LeafRange, context: Any) -> None:
+        if leaf.hi == 1_000:
+            RangeNode.objects.filter(run=run, state="done").delete()
+
+    run = Scripted.create().start()
+    Scripted.at_leaf = lose_a_node
+    assert drive(run).reason == "corrupt"
+
+    run.retry_failed()
+    run_due_jobs(retries=True, limit=10)
+    run.refresh_from_db()
+    assert (run.status, run.reason) == (RunStatus.FAILED, "corrupt")
+    assert job_of(run).status == "failed"
