@@ -164,10 +164,12 @@ class Mishaps:
         """The node's keys failed for good."""
         tiles = self._tiles
         axis = tiles.source.axis
+        is_one = node.hi == behind(axis, node.cur)
+        if is_one and not tiles.source.counts_rows:
+            items = 1  # the width of a text is a projection
         node.width_failed = width(axis, node.cur, node.hi)
         node.rows_failed = items
         node.state = NodeState.ERROR
-        is_one = node.hi == behind(axis, node.cur)
         failure = Failure(
             node_id=node.id,
             key=axis.to_json(key_at(axis, node.cur)),

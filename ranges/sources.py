@@ -179,8 +179,17 @@ class PlainSource:
 
     def keys(self, lo: Position, hi: Position, limit: int) -> list[Position]:
         if not self._ordinal:
-            return [lo] if before(lo, hi) else []
+            return self._texts(cast(str, lo), hi, limit)
         return list(range(cast(int, lo), min(cast(int, hi), cast(int, lo) + limit)))
+
+    def _texts(self, lo: str, hi: Position, limit: int) -> list[Position]:
+        """Each text is followed by itself with the least character behind it."""
+        found: list[Position] = []
+        at: str | None = lo
+        while at is not None and before(at, hi) and len(found) < limit:
+            found.append(at)
+            at = self.axis.successor(at)
+        return found
 
     def _block_end(self, cur: Position) -> Position:
         """The end of the virtual tree's block that holds `cur`, `depth` halvings down."""

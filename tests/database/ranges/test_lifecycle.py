@@ -419,3 +419,28 @@ def test_a_corrupt_run_that_is_retried_ends_as_corrupt_again() -> None:
     run.refresh_from_db()
     assert (run.status, run.reason) == (RunStatus.FAILED, "corrupt")
     assert job_of(run).status == "failed"
+
+
+class BadWord(RangeJob):
+    """Fails wherever `bad` is."""
+
+    over = TextRange("a", "c")
+    retry = RetryPolicy(max_attempts=1)
+    failure_threshold = None
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        if leaf.lo <= "bad" < leaf.hi:
+            raise ValueError("broken")
+
+
+def test_a_range_of_text_that_fails_is_halved_down_to_the_text_as_it_is_in_memory() -> None:
+    run = drive(BadWord.start())
+    failure = RangeFailure.objects.get()
+    assert (failure.key, failure.upto, failure.items) == ("bad", "", 1)
+    node = RangeNode.objects.get(state="error")
+    assert (node.lo_key, node.hi_key) == ("bad", "bad\x01")
+    assert verify(run).ok
+
+    in_memory = BadWord.run_in_memory()
+    (same,) = in_memory.failures
+    assert (same.key, same.upto, same.items) == ("bad", None, 1)
