@@ -39,6 +39,9 @@ Other places to plug in:
 - `@sample.part("runs")`: numbers read once a second by one process for all pages (sample.py), for
   badges (`Entry.badge`) and cards.
 - `{% load console %}`: `state`, `icon`, `moment`, `duration`, `priority`, `count`, `short`, `json_tree`.
+- `preferences.of(request)`: how the page looks to this person. Times that templates show and forms
+  read are in their zone by themselves; `lists.size_of` says how many rows they want; `moments.pinned`
+  makes an address with times in it mean the same to everybody. In scripts, `clock` (times.js).
 - CSS: `static/jobs/console/console.css` names its parts in its first lines. A page's own style sheet
   or module goes into the blocks `pagestyle` and `pagescript`, with `{% csp_nonce_attr %}`. No style
   attribute, no inline script: the policy refuses both.

@@ -44,3 +44,9 @@ def localised(filters: Filters) -> Filters:
         if isinstance(value, datetime)
     }
     return replace(filters, **moments)
+
+
+def here(at: datetime) -> str:
+    """A moment that is told by another clock, by the one in force; "" if both go alike."""
+    local = timezone.localtime(at)
+    return "" if local.utcoffset() == at.utcoffset() else f"{local:%a %Y-%m-%d %H:%M:%S %Z}"

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from jobs.console import words
+from jobs.console import moments, words
 
 register = template.Library()
 
@@ -94,6 +94,12 @@ def none() -> SafeString:
 def length(seconds: float | None) -> SafeString | str:
     """A length of time, or nothing to be said."""
     return none() if seconds is None else words.duration(seconds)
+
+
+@register.filter
+def here(at: datetime) -> str:
+    """A moment of another clock by the reader's; empty if both go alike."""
+    return moments.here(at)
 
 
 @register.filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -292,6 +293,26 @@ class TestZone:
         choose(client, time_zone=KATHMANDU)
         text = read(client, f"{LIST}add/", type="send_email")
         assert f'name="zone" value="{KATHMANDU}"' in text
+
+    def test_runs_to_come_are_told_by_the_clock_of_their_rule_and_by_ones_own(self) -> None:
+        client = client_of("Operator")
+        schedule = make_schedule(
+            cron="0 8 * * *", time_zone="Europe/Berlin", interval_seconds=None, next_slot=NOON
+        )
+        url = f"/admin/jobs/schedule/{schedule.id}/"
+        both = ">Wed 2026-03-04 13:00:00 CET</time>", ">Wed 2026-03-04 12:00:00 UTC</span>"
+        assert all(each in read(client, url) for each in both)
+        choose(client, time_zone=KATHMANDU)
+        assert ">Wed 2026-03-04 17:45:00 +0545</span>" in unescape(read(client, url))
+        choose(client, time_zone="Europe/Paris")  # whose clock is Berlin's
+        assert both[0] in read(client, url)
+        assert both[1] not in read(client, url)
+        choose(client, time_zone=KATHMANDU)
+        rule = {"recurs": "cron", "cron": "0 8 * * *", "cron_zone": "UTC"}
+        mail = {"to": "anna@example.org", "subject": "Hello", "text": "Good morning."}
+        form = {"type": "send_email", "mode": "json", "payload": json.dumps(mail), "start": "now"}
+        response = client.post(f"{LIST}add/", form | rule | {"step": "check"})
+        assert "13:45:00 +0545</small>" in unescape(response.content.decode())
 
     def test_it_ends_with_the_page(self) -> None:
         client = client_of("Operator")

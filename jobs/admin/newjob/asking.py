@@ -21,7 +21,7 @@ from jobs.errors import InvalidInput
 from jobs.payloads import check_text
 from jobs.registry import Handler
 from jobs.schedules.editing import describe, unsaved
-from jobs.schedules.previewing import preview
+from jobs.schedules.previewing import Run, preview
 from jobs.timing import CronRule
 
 FORM, JSON = "form", "json"
@@ -54,8 +54,8 @@ class Form:
     """Everything else, as typed."""
     errors: dict[str, list[str]] = field(default_factory=dict)
     """By field; "" is about the whole."""
-    runs: list[tuple[str, str]] = field(default_factory=list)
-    """The next ones by the clock of the rule, each with a note about it."""
+    runs: list[Run] = field(default_factory=list)
+    """The next ones."""
     rule: str = ""
     """The rule in words."""
     at: datetime | None = None
@@ -296,9 +296,7 @@ def _preview(form: Form, asked: dict[str, Any]) -> None:
         form.wrong("unique_key", "cannot be given for a recurring job")
     try:
         schedule = unsaved(**rule, anchor_at=asked.get("scheduled_at"))
-        form.runs = [
-            (f"{run.local:%a %Y-%m-%d %H:%M:%S %Z}", run.note) for run in preview(schedule, RUNS)
-        ]
+        form.runs = preview(schedule, RUNS)
         form.rule = describe(schedule)
     except InvalidInput as error:
         form.wrong(_known(error.field), error.message)

@@ -145,7 +145,8 @@ def test_keys_lead_to_pages_and_can_be_switched_off(person: Persons) -> None:
     page.locator("h1").click()
     page.keyboard.press("?")
     page.locator("dialog#keys[open]").wait_for()
-    page.locator("#keys-enabled").uncheck()
+    with page.expect_response("**/admin/settings/"):
+        page.locator("#keys-enabled").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("g")
     page.keyboard.press("o")
