@@ -110,7 +110,7 @@ def fill(one: dict[str, str], count: int, *, first: int = 0) -> None:
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(JOBS, {**names, "first": first, "kinds": list(COMMON)})
-        rare = {"kinds": list(RARE), "count": max(3, count // 10)}
+        rare: dict[str, Any] = {"kinds": list(RARE), "count": max(3, count // 10)}
         cursor.execute(JOBS, {**names, "first": first + 3, **rare})
         cursor.execute(JOBS, {**names, "first": first + 7, "kinds": ["processing"], "count": some})
         cursor.execute(EDGES, {**names, "count": count})

@@ -153,7 +153,8 @@ def faults(sql: str) -> Iterator[str]:
 def test_no_page_reads_without_an_end() -> None:
     one = crowd.begin()
     crowd.fill(one, MANY)
-    client, seen, found = client_of(), set(), {}
+    client, seen = client_of(), set()
+    found: dict[str, str] = {}
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
         # As most lists set it for themselves: then what is walked through has no index at all.
