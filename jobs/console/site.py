@@ -34,6 +34,7 @@ class ConsoleSite(AdminSite):
     index_title = "Overview"
     enable_nav_sidebar = False
     index_template = "admin/console/overview.html"
+    logout_template = "admin/console/logged_out.html"
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
@@ -92,7 +93,7 @@ class ConsoleSite(AdminSite):
     ) -> TemplateResponse:
         """The page afterwards is for nobody: no menu, nothing live."""
         nobody = {"console": {"environment": environment()}}
-        return super().logout(request, {**nobody, **(extra_context or {})})
+        return dressed(super().logout(request, {**nobody, **(extra_context or {})}))
 
     def problem(self, request: HttpRequest, *, status: int, **context: Any) -> TemplateResponse:
         """A page that cannot be shown, in the shell: 404 or 403."""
