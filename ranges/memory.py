@@ -34,7 +34,7 @@ from ranges.declaring import RangeJob
 from ranges.frontier import BadKeys, Frontier
 from ranges.memory_crews import Tasks, Threads
 from ranges.mishaps import Mishaps, said
-from ranges.options import Options
+from ranges.options import Options, check_concurrency
 from ranges.positions import Position, before, width
 from ranges.reports import FailedTry, Failure, Statistics
 from ranges.snapshots import Pace, statistics_of, tree_of
@@ -151,8 +151,7 @@ class MemoryRun:
 
     def retune(self, *, concurrency: int) -> None:
         """More lanes at once, or fewer as they finish their leaf."""
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-            raise InvalidInput("must be a whole number from 1", field="concurrency")
+        check_concurrency(concurrency)
         with self.lock:
             self.tiles.concurrency = concurrency
             missing = self._missing() if self.status is RunStatus.RUNNING else []

@@ -27,7 +27,7 @@ class Options:
             raise InvalidInput("must be Leaf(...)", field="leaf")
         if not isinstance(self.retry, RetryPolicy):
             raise InvalidInput("must be RetryPolicy(...)", field="retry")
-        _whole(self.concurrency, 1, 1_000, "concurrency")
+        check_concurrency(self.concurrency)
         if self.max_depth is not None:
             _whole(self.max_depth, 0, 200, "max_depth")
         threshold = self.failure_threshold
@@ -41,6 +41,10 @@ class Options:
             raise InvalidInput("must be True or False", field="atomic")
         if self.nulls not in ("refuse", "skip"):
             raise InvalidInput("must be 'refuse' or 'skip'", field="nulls")
+
+
+def check_concurrency(value: object) -> None:
+    _whole(value, 1, 1_000, "concurrency")
 
 
 def _whole(value: object, least: int, most: int, field: str) -> None:

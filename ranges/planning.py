@@ -18,6 +18,7 @@ from ranges.guard import IndexVerdict, judge
 from ranges.options import Options
 from ranges.positions import before, end_key, key_at, width
 from ranges.querying import LIMITS_MILLISECONDS, QuerySource
+from ranges.rates import as_float
 from ranges.sizing import LeafSizer
 from ranges.sources import ProbeTimeout
 from ranges.splitting import strand_count
@@ -80,7 +81,7 @@ def plan(
     verdict, null_keys, share = _table(source, bounds, warnings)
     is_empty = bounds is not None and not before(*bounds)
     items = 0 if is_empty else _items(source, bounds)
-    left = None if items is None else items if share is None else round(items * share)
+    left = items if items is None or share in (None, 1.0) else round(items * share)
     seconds_per_item = _known_seconds(job_class.name)
     least = 1 if bounds is None or is_empty else least_leaf(source, bounds, chosen.max_depth)
     sizer = LeafSizer(chosen.leaf.on(source.axis), least=least, seconds_per_item=seconds_per_item)
@@ -107,7 +108,7 @@ def plan(
         seconds_per_item=seconds_per_item,
         seconds=None
         if left is None or seconds_per_item is None
-        else left * seconds_per_item / chosen.concurrency,
+        else as_float(left) * seconds_per_item / chosen.concurrency,
         warnings=tuple(warnings),
     )
 

@@ -11,6 +11,17 @@ SMOOTH_SECONDS = 30.0
 """How far back the rate looks: what is older weighs less than a third."""
 
 
+_MOST = 1e300
+
+
+def as_float(count: Any) -> float:
+    """Of a whole number that may have hundreds of digits: what no double holds is 1e300."""
+    try:
+        return min(float(count), _MOST)
+    except OverflowError:
+        return _MOST
+
+
 def rates(points: Iterable[tuple[float, Any]]) -> list[tuple[float, float]]:
     """(units a second, seconds) between points of (active seconds, units), oldest first.
 
@@ -25,7 +36,7 @@ def rates(points: Iterable[tuple[float, Any]]) -> list[tuple[float, float]]:
         if seconds - kept[-1][0] >= 1.0:
             kept.append((seconds, units))
     for (before, had), (after, has) in pairwise(kept):
-        gained = float(has) - float(had)
+        gained = as_float(has) - as_float(had)
         if gained >= 0:
             found.append((gained / (after - before), after - before))
     # The way from the start to the first point is no more than an average of unknown age.
@@ -48,9 +59,9 @@ def eta_of(left: float, found: Sequence[tuple[float, float]]) -> tuple[float, fl
     usual, slow = _exceeded(found, 0.5), _exceeded(found, 0.9)
     if not usual:
         return None
-    likely = float(left) / usual
+    likely = as_float(left) / usual
     # A stall is no reason to say "never": ten times as long is said instead.
-    return likely, min(float(left) / slow, 10 * likely) if slow else 10 * likely
+    return likely, min(as_float(left) / slow, 10 * likely) if slow else 10 * likely
 
 
 def _exceeded(found: Sequence[tuple[float, float]], share: float) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ranges.positions import Position, before, key_at, midpoint, width
+from ranges.rates import as_float
 from ranges.reports import Failure, Statistics
 from ranges.states import CELL_PROCESSED, CELL_SKIPPED, NodeState, RunStatus
 from ranges.tiles import Tiles, json_end
@@ -79,7 +80,7 @@ def statistics_of(
     if not left:
         eta = 0.0
     elif dealt_with > 0:
-        eta = left * seconds / dealt_with
+        eta = as_float(left) * seconds / as_float(dealt_with)
     return Statistics(
         run_id=tiles.run_id,
         job=tiles.job.name,
@@ -99,8 +100,8 @@ def statistics_of(
         failures=tuple(failures),
         leaf_seconds=tiles.durations.report(),
         active_seconds=active_seconds,
-        keys_per_second=(processed - keys_then) / seconds if seconds > 0 else None,
-        rows_per_second=(rows - rows_then) / seconds if seconds > 0 else None,
+        keys_per_second=as_float(processed - keys_then) / seconds if seconds > 0 else None,
+        rows_per_second=as_float(rows - rows_then) / seconds if seconds > 0 else None,
         eta_seconds=eta,
         questions=tiles.questions,
         prune_errors=tiles.prune_errors,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ranges.positions import Position, before, midpoint
+from ranges.rates import as_float
 from ranges.sources import ProbeTimeout, Source
 
 FIRST_COOL_DOWN_SECONDS = 1.0
@@ -68,7 +69,8 @@ class Victim:
 
     @property
     def seconds_left(self) -> float | None:
-        return None if self.seconds_per_item is None else self.left * self.seconds_per_item
+        pace = self.seconds_per_item
+        return None if pace is None else as_float(self.left) * pace
 
 
 def whom_to_steal_from(

@@ -6,6 +6,7 @@ from ranges.held import Busy, Node
 from ranges.loading import Loaded
 from ranges.nodes import Nodes
 from ranges.positions import width
+from ranges.rates import as_float
 from ranges.splitting import Victim, halve, whom_to_steal_from
 
 ESTIMATED = 8
@@ -25,7 +26,7 @@ def steal(loaded: Loaded, nodes: Nodes) -> Node | None:
 
     def weight(one: Busy) -> float:
         pace = usual if one.seconds_per_row is None else one.seconds_per_row
-        return float(width(axis, one.resv, one.hi)) * pace
+        return as_float(width(axis, one.resv, one.hi)) * pace
 
     likely = {each.id: each for each in sorted(busy, key=weight, reverse=True)[:ESTIMATED]}
     target = loaded.options.leaf.target_seconds

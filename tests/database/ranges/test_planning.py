@@ -130,6 +130,15 @@ def test_a_plain_range_is_counted_in_width() -> None:
     assert found.as_json()["width"] == "1000000000000"
 
 
+def test_a_range_wider_than_any_float_has_a_plan_with_all_its_digits() -> None:
+    class VastPlan(Plain):
+        over = IntRange(-(10**400), 10**400 + 1)
+
+    found = plan(VastPlan)
+    assert found.items == found.items_left == 2 * 10**400 + 1
+    assert found.strands == 128
+
+
 def test_text_without_a_table_has_a_plan_too() -> None:
     class Words(RangeJob):
         over = TextRange("a", "z")

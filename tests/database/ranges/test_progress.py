@@ -277,3 +277,13 @@ def test_percentiles_of_counts() -> None:
 )  # fmt: skip
 def test_lengths_of_time_in_words(seconds: float, words: str) -> None:
     assert in_words(seconds) == words
+
+
+def test_a_range_wider_than_any_float_has_progress_a_rate_and_a_time_left() -> None:
+    run = make_run(hi=10**400, active_seconds=50.0)
+    make_node(run, 0, 10**400, 25 * 10**398)
+    found = progress(run)
+    assert (found.percent, found.left) == (25.0, 75 * 10**398)
+    assert found.keys_per_second is not None
+    assert found.eta_seconds is not None
+    json.dumps(found.as_json(), allow_nan=False)

@@ -203,3 +203,8 @@ def test_a_threshold_is_crossed_by_more_than_its_share(
 def test_open_bisects_are_bounded() -> None:
     assert most_open_bisects(1) == 8
     assert most_open_bisects(64) == 128
+
+
+def test_the_tail_of_a_range_wider_than_any_float_can_be_stolen() -> None:
+    vast = victim(2, left=10**400)
+    assert whom_to_steal_from([victim(1), vast], now=0, least_seconds=2) is vast
