@@ -16,11 +16,12 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 from uuid import UUID
 
 from jobs.errors import InvalidInput, NotFound, RegistrationError
+from jobs.registry import QUEUE_NAME
 from ranges.blocks import Pruner
 from ranges.bounding import OpenSource
 from ranges.leaf_range import LeafRange
@@ -79,7 +80,12 @@ class RangeJob:
         cls.options()
         if not isinstance(cls.key, str) or not cls.key:
             raise InvalidInput("must be the name of a field", field="key")
+        if not isinstance(cls.queue, str) or not QUEUE_NAME.match(cls.queue):
+            raise InvalidInput("must be 1 to 60 letters, digits or _.:-", field="queue")
         check_version(cls.version, "version")
+        _check_over(cls.over, cls.todo)
+        if inspect.isgeneratorfunction(cls.process) or inspect.isasyncgenfunction(cls.process):
+            raise InvalidInput("must not yield, since nobody would run it", field="process")
         asked = getattr(cls, "should_process", None)
         if asked is not None and not callable(asked):
             raise InvalidInput("must be a method", field="should_process")
@@ -221,21 +227,27 @@ class RangeJob:
             over = over._default_manager.all()  # noqa: SLF001 - Django's own name for it
         elif callable(over):
             over = over()
-        if hasattr(over, "axis") and hasattr(over, "lo"):
+        _check_over(over, self.todo)
+        source = self._source(over, chosen)
+        if source.counts_rows and isinstance(chosen.leaf.max_size, timedelta):
+            raise InvalidInput(
+                "must be a number of rows: only without a table is it a length of time",
+                field="leaf.max_size",
+            )
+        return source
+
+    def _source(self, over: Any, chosen: Options) -> Source:
+        if _is_span(over):
             axis = over.axis
             lo, hi = position_of(axis, over.lo), end_position(axis, over.hi)
             return PlainSource(axis, lo, hi, depth=chosen.max_depth)
-        if hasattr(over, "encode") and hasattr(over, "decode"):
+        if _is_axis(over):
             return OpenSource(over, depth=chosen.max_depth)
-        if hasattr(over, "limits") and hasattr(over, "next_leaf"):
+        if _is_source(over):
             return cast(Source, over)
-        if hasattr(over, "all"):
-            from ranges.querying import QuerySource
+        from ranges.querying import QuerySource
 
-            return QuerySource(over.all(), key=self.key, todo=self.todo, nulls=chosen.nulls)
-        raise InvalidInput(
-            f"must be a queryset, a range or an axis, not {type(over).__name__}", field="over"
-        )
+        return QuerySource(over.all(), key=self.key, todo=self.todo, nulls=chosen.nulls)
 
     def walker(
         self,
@@ -301,6 +313,38 @@ def _app_label(module: str) -> str:
             return str(config.label)
     parts = module.split(".")
     return parts[-2] if len(parts) > 1 else parts[0]
+
+
+# What `over` may be
+
+
+def _is_span(over: Any) -> bool:
+    return hasattr(over, "axis") and hasattr(over, "lo")
+
+
+def _is_axis(over: Any) -> bool:
+    return hasattr(over, "encode") and hasattr(over, "decode")
+
+
+def _is_source(over: Any) -> bool:
+    return hasattr(over, "limits") and hasattr(over, "next_leaf")
+
+
+def _check_over(over: Any, todo: Any) -> None:
+    """As far as can be told without asking the database."""
+    if todo is not None and not hasattr(todo, "resolve_expression"):
+        raise InvalidInput(f"must be a Q, not {type(todo).__name__}", field="todo")
+    if over is None or callable(over):
+        return
+    if _is_span(over) or _is_axis(over):
+        if todo is not None:
+            raise InvalidInput(
+                "is for the rows of a queryset: of other keys should_process tells", field="todo"
+            )
+    elif not _is_source(over) and not hasattr(over, "all"):
+        raise InvalidInput(
+            f"must be a queryset, a range or an axis, not {type(over).__name__}", field="over"
+        )
 
 
 def _below_range_job(cls: type[RangeJob]) -> list[type[Any]]:

@@ -5,7 +5,8 @@ Both engines give a `LeafRange`; each has its own context, of which `LeafContext
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, Protocol, cast
 
 from jobs.errors import CoppiceError
@@ -56,6 +57,23 @@ class LeafRange:
 
     def __repr__(self) -> str:
         return f"<leaf [{self.lo!r}, {self.hi!r})>"
+
+
+def result_of(answer: Any) -> Any:
+    """What `process` has returned; a coroutine is awaited first, else it would have done nothing."""
+    if inspect.iscoroutine(answer):
+        from asgiref.sync import async_to_sync
+
+        # So what it asks the database for through Django is asked on this thread's connection,
+        # which is looked after; a loop's own threads keep theirs, broken or not.
+        return async_to_sync(_awaited)(answer)
+    if inspect.isgenerator(answer) or inspect.isasyncgen(answer):
+        raise TypeError("process has returned a generator, which nobody runs")
+    return answer
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 class HandBack(CoppiceError):

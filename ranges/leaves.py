@@ -7,12 +7,9 @@ could be torn apart, and the move of the cursor is a transaction by itself.
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from asgiref.sync import async_to_sync
 
 from jobs import events
 from jobs.context import Context
@@ -21,7 +18,7 @@ from ranges.context import LaneContext
 from ranges.failing import Fault, Lost
 from ranges.held import Node, Segment, Standing
 from ranges.lane_database import LaneDatabase
-from ranges.leaf_range import LeafRange
+from ranges.leaf_range import LeafRange, result_of
 from ranges.loading import Loaded
 from ranges.nodes import Nodes
 from ranges.positions import Position, before
@@ -122,11 +119,7 @@ class Leaves:
         started = time.perf_counter()
         if items == 0 and not self._counts_itself:
             return context, 0, 0.0
-        answer: Any = self._loaded.job.process(leaf, context)
-        if inspect.iscoroutine(answer):
-            # So what it asks the database for through Django is asked on this thread's connection,
-            # which is looked after; a loop's own threads keep theirs, broken or not.
-            answer = async_to_sync(_awaited)(answer)
+        answer = result_of(self._loaded.job.process(leaf, context))
         seconds = time.perf_counter() - started
         if not source.counts_rows:
             items = width(node.cur, node.resv)  # checkpoints have counted the rest
@@ -212,10 +205,6 @@ class Leaves:
 
 
 def _nothing(upto: Position) -> None: ...
-
-
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    return await answer
 
 
 def width(lo: Position, hi: Position) -> int:

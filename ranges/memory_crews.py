@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ranges.leaf_range import LeafRange
+from ranges.leaf_range import LeafRange, result_of
 from ranges.memory_context import MemoryContext
 from ranges.memory_lane import Ask, MemoryLane, Wait
 
@@ -61,6 +61,8 @@ class Threads:
                     began = clock()
                     try:
                         result = process(wish.leaf, wish)
+                        if result is not None:
+                            result = result_of(result)
                     except Exception as error:  # noqa: BLE001 - whatever it is, the leaf failed
                         answer = (error, None, clock() - began)
                     else:
@@ -86,7 +88,7 @@ class Threads:
 
         def process(leaf: LeafRange, context: Any) -> Any:
             with transaction.atomic(using=alias):
-                answer = run.job.process(leaf, context)
+                answer = result_of(run.job.process(leaf, context))
                 # Django would roll it back now without a word, and it would count as done.
                 transaction.get_connection(alias).validate_no_broken_transaction()
                 return answer

@@ -24,6 +24,7 @@ FIRST_SIZE = 100
 _NEWEST = 0.4
 """The weight of the last leaf in the average of seconds per row."""
 
+_ROWS = (1, 50_000)
 _LARGEST = 10**18
 _UNITS = {"date": timedelta(days=1), "datetime": timedelta(microseconds=1)}
 
@@ -40,7 +41,7 @@ class Leaf:
 
     max_size: int | timedelta | None = None
     target_seconds: float | None = None
-    rows: tuple[int, int] = (1, 50_000)
+    rows: tuple[int, int] = _ROWS
     hard_timeout: float | timedelta | None = None
 
     def __post_init__(self) -> None:
@@ -106,6 +107,8 @@ class Leaf:
             _size(number, "leaf.rows")
         if pair[0] > pair[1]:
             raise InvalidInput("must have the smaller size first", field="leaf.rows")
+        if self.max_size is not None and pair != _ROWS:
+            raise InvalidInput("is for leaves that adapt to a time", field="leaf.rows")
         object.__setattr__(self, "rows", pair)
 
 

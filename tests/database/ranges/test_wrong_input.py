@@ -108,6 +108,20 @@ def test_a_wrong_option_is_refused_and_leaves_nothing_behind(
     assert not Job.objects.exists()
 
 
+def test_a_leaf_of_rows_has_no_length_of_time() -> None:
+    class HourlyRows(RangeJob):
+        over = Dated.objects.all()
+        key = "at"
+        leaf = Leaf(max_size=timedelta(hours=1))
+
+        def process(self, leaf: LeafRange, context: Any) -> None: ...
+
+    for refuses in (HourlyRows.create, HourlyRows.plan, HourlyRows.in_memory):
+        with pytest.raises(InvalidInput) as refused:
+            refuses()
+        assert refused.value.field == "leaf.max_size"
+
+
 HERE = datetime.fromisoformat("2024-01-01T00:00:00+00:00")
 DAYS = DateRange("2024-01-01", "2025-01-01")
 MOMENTS = DateTimeRange("2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z")

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import Q
 
 import ranges
 from jobs.errors import InvalidInput, NotFound, RegistrationError
@@ -34,6 +35,10 @@ class Doubles(RangeJob):
         ("atomic", None, "atomic"),
         ("key", "", "key"),
         ("should_process", False, "should_process"),
+        ("queue", "not one", "queue"),
+        ("over", 50_000_000, "over"),
+        ("todo", "done = false", "todo"),
+        ("todo", Q(done=False), "todo"),
     ],
 )
 def test_a_wrong_declaration_is_refused_where_it_is_written(
@@ -56,6 +61,7 @@ def test_a_wrong_declaration_is_refused_where_it_is_written(
         ({"rows": (5, 1)}, "leaf.rows"),
         ({"rows": (0, 1)}, "leaf.rows"),
         ({"rows": 5}, "leaf.rows"),
+        ({"max_size": 5, "rows": (1, 9)}, "leaf.rows"),
         ({"hard_timeout": 0}, "leaf.hard_timeout"),
     ],
 )
@@ -108,6 +114,19 @@ def test_a_job_is_found_by_its_name_and_a_missing_one_is_named() -> None:
         declaring.get("shop.Gone")
 
 
+def test_a_process_that_yields_is_refused_since_nobody_would_run_it() -> None:
+    def process(self: Any, leaf: LeafRange, context: Any) -> Any:
+        yield from leaf
+
+    async def process_async(self: Any, leaf: LeafRange, context: Any) -> Any:
+        yield 1
+
+    for one in (process, process_async):
+        with pytest.raises(InvalidInput) as refusal:
+            type("Yielding", (Doubles,), {"process": one})
+        assert refusal.value.field == "process"
+
+
 def test_two_classes_of_one_name_are_refused_and_a_base_is_no_job() -> None:
     body: dict[str, Any] = {"over": IntRange(0, 1), "process": Doubles.process, "name": "a.Same"}
     type("Same", (RangeJob,), {**body, "__qualname__": "Same"})
@@ -138,7 +157,8 @@ def test_what_to_run_over_may_be_computed_or_an_axis_alone() -> None:
     assert Open.run_in_memory(1, 3).processed == 2
 
     class Wrong(Doubles):
-        over = "cities"
+        def over(self) -> Any:
+            return "cities"
 
     with pytest.raises(InvalidInput) as refusal:
         Wrong().source()

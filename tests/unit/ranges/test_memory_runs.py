@@ -50,6 +50,60 @@ def run_of(job: RangeJob, **options: Any) -> MemoryRun:
     return MemoryRun(job, type(job).options(**options))
 
 
+class Wrapped(RangeJob):
+    """Its coroutine hides behind a decorator that is not async."""
+
+    over = IntRange(0, 100)
+    leaf = Leaf(max_size=10)
+
+    def process(self, leaf: LeafRange, context: Any) -> Any:
+        async def done() -> None:
+            for key in leaf:
+                context.emit(key)
+
+        return done()
+
+
+class Lazy(RangeJob):
+    over = IntRange(0, 2)
+    retry = RetryPolicy(max_attempts=1)
+
+    def process(self, leaf: LeafRange, context: Any) -> Any:
+        return (context.emit(key) for key in leaf)
+
+
+def test_a_coroutine_that_process_returns_is_awaited_and_a_generator_is_a_failure() -> None:
+    wrapped = Wrapped.in_memory()
+    assert wrapped.run().status is RunStatus.COMPLETED
+    assert sorted(wrapped.results) == list(range(100))
+
+    lazy = Lazy.run_in_memory()
+    assert lazy.status is RunStatus.FAILED
+    assert "generator" in lazy.failures[0].error
+
+
+class Vast(RangeJob):
+    """More keys than any float can count, of which a thousand need work."""
+
+    over = IntRange(0, 10**400)
+    leaf = Leaf(max_size=50)
+    concurrency = 3
+
+    def should_process(self, lo: int, hi: int, node: Block) -> bool:
+        return lo < 1_000
+
+    def process(self, leaf: LeafRange, context: Any) -> None: ...
+
+
+def test_a_range_wider_than_any_float_is_walked_and_told_of_in_exact_numbers() -> None:
+    run = Vast.in_memory()
+    statistics = run.run()
+    assert statistics.status is RunStatus.COMPLETED
+    assert statistics.processed >= 1_000
+    assert statistics.processed + statistics.skipped == 10**400
+    assert run.verify()
+
+
 # Pause, resume, cancel, retune
 
 
@@ -118,6 +172,8 @@ def test_more_lanes_join_while_it_runs() -> None:
     assert run.wait(PATIENCE_SECONDS).status is RunStatus.COMPLETED
     with pytest.raises(InvalidInput):
         run.retune(concurrency=0)
+    with pytest.raises(InvalidInput):
+        run.retune(concurrency=1_001)
 
 
 def test_an_idle_lane_steals_the_tail_of_a_slow_strand() -> None:
