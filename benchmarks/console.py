@@ -35,15 +35,15 @@ class Sizes:
 
 FEW = Beside(
     dead=200, workers=2, schedules=5, bulk=5, audit=50, deliveries=50, runs=5, nodes=16, minutes=60,
-    dependents=50,
+    dependents=50, lines=500,
 )  # fmt: skip
 MANY = Beside(
     dead=200_000, workers=200, schedules=500, bulk=1_000, audit=200_000, deliveries=50_000, runs=2_000,
-    nodes=5_000, minutes=10_080, dependents=10_000,
+    nodes=5_000, minutes=10_080, dependents=10_000, lines=2_000_000,
 )  # fmt: skip
 QUICK = Beside(
     dead=100_000, workers=200, schedules=500, bulk=1_000, audit=20_000, deliveries=5_000, runs=2_000,
-    nodes=5_000, minutes=1_440, dependents=10_000,
+    nodes=5_000, minutes=1_440, dependents=10_000, lines=200_000,
 )  # fmt: skip
 
 SIZES = {
@@ -51,7 +51,7 @@ SIZES = {
         many=Size(jobs=10_000_000, beside=MANY), few=Size(jobs=1_000, beside=FEW), looks=40
     ),
     Scale.QUICK: Sizes(
-        many=Size(jobs=300_000, beside=QUICK), few=Size(jobs=1_000, beside=FEW), looks=20
+        many=Size(jobs=300_000, beside=QUICK), few=Size(jobs=1_000, beside=FEW), looks=10
     ),
     Scale.SMOKE: Sizes(many=Size(jobs=3_000, beside=FEW), few=Size(jobs=300, beside=FEW), looks=1),
 }

@@ -77,7 +77,7 @@ def _pages() -> dict[str, str]:
     for entry in navigation.entries():
         if entry.section != navigation.SITE and (url := navigation.address(admin.site, entry)):
             pages[entry.label.lower()] = url
-    return pages | _ledger() | _letters() | _operating() | _managing() | _runs() | _parts()
+    return pages | _ledger() | _letters() | _operating() | _log() | _managing() | _runs() | _parts()
 
 
 def _url(name: str, *arguments: object, **query: object) -> str:
@@ -157,6 +157,22 @@ def _operating() -> dict[str, str]:
         "a schedule": _url("jobs_schedule_change", schedule.id),
         "a schedule, its form": _url("jobs_schedule_edit", schedule.id),
         "new schedule": _url("jobs_schedule_add"),
+    }
+
+
+def _log() -> dict[str, str]:
+    from jobs.models import JobLog
+
+    newest = JobLog.objects.order_by("-id")[0]
+    middle = JobLog.objects.filter(id__gt=newest.pk // 2).order_by("id")[0]
+    return {
+        "events, far down": _url("events", after=middle.pk),
+        "events, from a time on": _url("events", at=middle.at.isoformat()),
+        "events, warnings and errors": _url("events", level="warning"),
+        "events, of a type": _url("events", type="type_3", after=middle.pk),
+        "events, of a type that has none": _url("events", type="none"),
+        "events, a text that is nowhere": _url("events", text="nowhere"),
+        "events, what a page that follows asks": _url("events_lines", since=newest.pk - 1_000),
     }
 
 

@@ -33,6 +33,7 @@ class Beside:
     nodes: int
     minutes: int
     dependents: int
+    lines: int
 
 
 def _id(at: str, n: str, mark: str) -> str:
@@ -176,6 +177,21 @@ HISTORY = (
 )
 
 
+# The newest jobs have two lines each; one in a thousand went wrong.
+LINES = """
+INSERT INTO jobs_joblog (job_id, at, event, level, attempt, message)
+SELECT job.id, now() - (%s - job.n) * interval '10 milliseconds',
+    CASE WHEN k = 0 THEN 'started' WHEN job.n %% 1000 = 0 THEN 'retry_scheduled' ELSE 'completed' END,
+    CASE WHEN k = 1 AND job.n %% 1000 = 0 THEN 'warning' ELSE 'info' END, 1,
+    CASE WHEN k = 1 AND job.n %% 1000 = 0 THEN 'ValueError: no such order' ELSE '' END
+FROM (
+    SELECT id, row_number() OVER (ORDER BY id) AS n
+    FROM (SELECT id FROM jobs_job WHERE status = 'completed' ORDER BY id DESC LIMIT %s) newest
+) job CROSS JOIN generate_series(0, 1) k
+ORDER BY job.n, k
+"""
+
+
 def fill_beside(database: Database, beside: Beside) -> None:
     """After the jobs are there."""
     missing = beside.dead - database.one(DEAD)
@@ -193,6 +209,7 @@ def fill_beside(database: Database, beside: Beside) -> None:
     database.rows(PIECES)
     database.rows(MINUTES, beside.minutes)
     database.rows(PARENT, beside.dependents)
+    database.rows(LINES, beside.lines // 2, beside.lines // 2)
     database.rows(HISTORY[0])
     database.rows(HISTORY[1], beside.dependents)
     _one_big_run(beside.nodes)
