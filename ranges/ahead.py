@@ -2,11 +2,13 @@
 
 Asking costs a lane about a millisecond, of which the index is half. What is known ahead lies end to
 end, so nothing is skipped by it; rows that are finished meanwhile are left out by the leaf's own
-query, as they are when they are finished between any question and its leaf.
+query, as they are when they are finished between any question and its leaf. But such a leaf has
+fewer rows than were counted, or more, if some were added: so it is asked again after a second.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable
 
@@ -16,15 +18,18 @@ from ranges.sources import Found
 MOST_LEAVES = 8
 MOST_ROWS = 100_000
 """Of all leaves of one question: it must stay within the time that a probe has."""
+KEPT_SECONDS = 1.0
+"""Where a leaf takes so long, a question for each costs next to nothing."""
 
 
 class Ahead:
     """The next leaves of one strand. A leaf of another size, or elsewhere, makes them void."""
 
-    __slots__ = ("_count", "_leaves", "_size", "_stays_single")
+    __slots__ = ("_asked_at", "_count", "_leaves", "_size", "_stays_single")
 
     def __init__(self) -> None:
         self._leaves: deque[Found] = deque()
+        self._asked_at = 0.0
         self._size = 0
         self._count = 1
         self._stays_single = False
@@ -34,7 +39,12 @@ class Ahead:
         if not self._leaves:
             return None
         found = self._leaves.popleft()
-        if size == self._size and found.first == cur and not before(hi, found.upto):
+        if (
+            size == self._size
+            and found.first == cur
+            and not before(hi, found.upto)
+            and time.monotonic() - self._asked_at <= KEPT_SECONDS
+        ):
             return found
         self._leaves.clear()
         self._count = 1
@@ -51,6 +61,7 @@ class Ahead:
     def keep(self, leaves: Iterable[Found]) -> None:
         """What was found behind the leaf that is taken at once."""
         self._leaves.extend(leaves)
+        self._asked_at = time.monotonic()
         self._count = min(self._count * 2, MOST_LEAVES)
 
     def took_too_long(self) -> None:

@@ -152,7 +152,7 @@ class QuerySource:
     def next_leaves(self, cur: Position, hi: Position, size: int, count: int) -> list[Found]:
         """The next leaf and those behind it, as long as each begins where the last one ends.
 
-        Raises ProbeTimeout.
+        Raises ProbeTimeout, whatever is walked: one leaf at a time may take as long as it takes.
         """
         looks = self.probing == "witness"
         walk = self.keyed.walk_sql(cur, hi, todo=looks)
@@ -165,7 +165,7 @@ class QuerySource:
         keys = self.keyed.ask(
             ENDS.format(walk=walk[0], behind=behind[0]),
             (*walk[1], *behind[1], size, count),
-            milliseconds=PROBE_MILLISECONDS if looks else None,
+            milliseconds=PROBE_MILLISECONDS,
         )
         ends = [self.keyed.position(key) for (key,) in keys if key is not None]
         leaves = [Found(lo, upto, size) for lo, upto in pairwise(ends)]

@@ -332,6 +332,15 @@ def test_the_ends_of_several_leaves_are_found_in_one_walk_of_the_index() -> None
     assert rows_read(plan, "keyed_numbered") == 1 + 5 * 1_001
 
 
+def test_ends_that_no_index_gives_in_time_are_found_one_by_one() -> None:
+    fill(5_000)
+    slow = Numbered.objects.extra(where=["pg_sleep(0.001) IS NOT NULL"])
+    source = QuerySource(slow)
+    with pytest.raises(ProbeTimeout):
+        source.next_leaves(0, 30_000, 500, 8)
+    assert source.next_leaf(0, 30_000, 5) is not None
+
+
 # --- Keys that repeat, keys that are missing ------------------------------------------------------
 
 

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranges import Block, ProbeTimeout
+from ranges import Block, ProbeTimeout, ahead
 from ranges.ahead import MOST_LEAVES
 from ranges.axes import IntAxis, TextAxis
 from ranges.blocks import TIMEOUTS_IN_A_ROW, Pruner
@@ -19,6 +21,14 @@ from ranges.walking import BrokenSource, Walker
 
 EXAMPLES = int(os.environ.get("COPPICE_PROPERTY_EXAMPLES", "300"))
 INTS = IntAxis()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _patience() -> Iterator[None]:
+    """However slow the machine is, what is counted here does not depend on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "KEPT_SECONDS", math.inf)
+        yield
 
 
 class Rows(PlainSource):
@@ -146,9 +156,9 @@ def test_leaves_known_ahead_do_not_outlive_another_size_a_stolen_end_or_what_was
         if cut == 0:
             hi = max(cur + 1, hi - size)
         step = walker.next(cur, hi)
-        assert cur < step.hi <= hi
+        assert cur < cast(int, step.hi) <= hi
         if step.lo is not None:
-            for key in range(step.lo, step.hi):  # type: ignore[arg-type, call-overload]
+            for key in range(cast(int, step.lo), cast(int, step.hi)):
                 met[key] += 1
         done |= {key for key in finished if not met[key]}
         source.todo = [key for key in source.todo if key not in finished]
@@ -156,6 +166,22 @@ def test_leaves_known_ahead_do_not_outlive_another_size_a_stolen_end_or_what_was
     missed = {key for key in todo - done if key < hi and met[key] != 1}
     assert not missed
     assert max(met, default=0) <= 1
+
+
+def test_what_was_found_ahead_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "KEPT_SECONDS", -1.0)
+    source = FarSighted(set(range(100)), 0, 200)
+    walker = Walker(source, sizer(10))
+    leaves: list[tuple[Any, Any]] = []
+    cur: Any = 0
+    while cur < 200:
+        step = walker.next(cur, 200)
+        if step.lo is not None:
+            leaves.append((step.lo, step.hi))
+        cur = step.hi
+        source.todo = [key for key in source.todo if key >= cur + 10]  # the next ten are finished
+    assert [lo for lo, _ in leaves] == [0, 20, 40, 60, 80]
+    assert source.calls == len(leaves) + 1
 
 
 def test_questions_for_several_leaves_grow_with_what_was_taken() -> None:
