@@ -74,8 +74,8 @@ def test_theme_and_zone_are_the_readers_on_every_screen(person: Persons) -> None
     boss.go(page, "/admin/")
     assert background(page) == light
     page.locator('#live[data-state="live"]').wait_for()
-    events.emit("queue.paused", queue="mail", by="anna")
-    line = page.locator("[data-log] li", has_text="mail").locator("time")
+    events.emit("queue.paused", queue="clocks", by="anna")
+    line = page.locator("[data-log] li", has_text="clocks").locator("time")
     at = datetime.fromisoformat(line.get_attribute("datetime"))
     assert line.inner_text() == f"{at.astimezone(ZoneInfo(ZONE)):%H:%M:%S}"
     assert page.get_by_text(f"Times are in {ZONE}, UTC+05:45.").count() == 1
@@ -88,6 +88,11 @@ def test_theme_and_zone_are_the_readers_on_every_screen(person: Persons) -> None
     assert answer.value.status == 204
     assert background(page) == dark
     assert Preferences.objects.get(user__username=boss.username).theme == "dark"
+    boss.go(page, "/admin/settings/")
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_text("The console looks as it does at first.").wait_for()
+    assert background(page) == light
+    assert page.get_by_text("Times are in UTC.").count() == 1
 
 
 def test_without_colours_states_are_told_by_icon_word_and_pattern(person: Persons) -> None:
