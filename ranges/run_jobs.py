@@ -19,7 +19,7 @@ from jobs.lifecycle.rows import Act, perform
 from jobs.models import Job
 from jobs.states import Status
 from ranges.models import RangeRun
-from ranges.run_rows import forgive, locked, start_clock, write
+from ranges.run_rows import forgive, start_clock, write
 from ranges.states import RunStatus
 
 RUN_TYPE, LANE_TYPE = "ranges.run", "ranges.lane"
@@ -106,8 +106,13 @@ def go_on(run: RangeRun) -> None:
 
 
 def refill(run_id: str) -> None:
-    """Make the lanes that a run lacks: one that was just ending is none, though it counted as one."""
-    with transaction.atomic(using=conf.get().database):
-        run = locked(run_id)
-        if run.status == RunStatus.RUNNING and run.job_id is not None:
+    """Make the lanes that a run lacks: one that was just ending is none, though it counted as one.
+
+    No lane waits for this: whoever holds the run's row decides about it just now.
+    """
+    alias = conf.get().database
+    with transaction.atomic(using=alias):
+        runs = RangeRun.objects.using(alias).select_for_update(no_key=True, skip_locked=True)
+        run = runs.filter(id=run_id, status=RunStatus.RUNNING, job_id__isnull=False).first()
+        if run is not None:
             perform(lambda act: add_lanes(act, run), by="")
