@@ -40,6 +40,7 @@ const waiting = []; // rows that are not in the list yet, the newest first
 let isFollowing = false;
 let missed = 0; // lines that were told while nobody followed
 let hasGap = false;
+let lowest = 0; // the last line of the page as it was made
 let highest = 0; // the newest line that was taken
 let marks = [];
 let told = []; // [when, lines, whether there may be more]: what the feed told in the last seconds
@@ -55,6 +56,7 @@ function start() {
   facts = JSON.parse(document.getElementById("told-facts").textContent);
   marks = [{ at: performance.now(), id: Number(bar.dataset.newest) }];
   for (const row of body.querySelectorAll("[data-row]")) know(row);
+  lowest = Number(body.lastElementChild?.dataset.row ?? 0);
   const button = document.getElementById("follow-switch");
   button.hidden = false;
   button.addEventListener("click", () => follow(!isFollowing));
@@ -146,7 +148,7 @@ const read = throttled(async () => {
     const answer = page?.getElementById("follow");
     if (!answer || !isFollowing) return;
     const rows = [...page.querySelectorAll("tr[data-row]")];
-    const fresh = rows.filter((row) => !known.has(row.dataset.row));
+    const fresh = rows.filter((row) => !known.has(row.dataset.row) && Number(row.dataset.row) > lowest);
     marks.push({ at: performance.now(), id: Number(answer.dataset.newest) });
     shown = fresh.length;
     const isBroken = known.size > 0 && fresh.length > 0 && fresh.length === rows.length && rows.length >= Number(bar.dataset.most);
@@ -283,8 +285,8 @@ function line(event) {
   word.textContent = level;
   word.classList.add(`level-${level}`);
   cell("event").textContent = event.name.replace(/[._]/g, " ");
-  cell("type").textContent = event.type || "–";
-  cell("queue").textContent = event.queue || "–";
+  cell("type").append(event.type || none());
+  cell("queue").append(event.queue || none());
   if (event.job_id) {
     const link = document.createElement("a");
     link.href = `${bar.dataset.jobs}${encodeURIComponent(event.job_id)}/`;
@@ -292,16 +294,23 @@ function line(event) {
     link.textContent = event.job_id.slice(-8);
     cell("job").append(link);
   } else {
-    cell("job").textContent = "–";
+    cell("job").append(none());
   }
   const by = event.facts.by ?? event.facts.name;
-  cell("by").textContent = by || "–";
+  cell("by").append(by || none());
   const rest = facts.filter((name) => name !== "by" && name !== "name");
   const text = rest.map((name) => event.facts[name]).filter(Boolean).join(" · ").slice(0, 500);
   cell("message").textContent = text;
   const copied = [at.toISOString(), level, event.name, event.type, event.job_id, event.queue && `queue=${event.queue}`, by && `by=${by}`, text];
   cell("copy").firstElementChild.dataset.copy = copied.filter(Boolean).join(" ");
   return row;
+}
+
+function none() {
+  const made = document.createElement("span");
+  made.className = "none";
+  made.textContent = "–";
+  return made;
 }
 
 copying.show();
