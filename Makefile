@@ -66,9 +66,10 @@ checks: $(VENV)/.dev ## Import rules, missing migrations, production settings
 unit: $(VENV)/.dev ## Tests of pure code, without Django
 	@$(CLEAN_ENV) $(PY) -m pytest tests/unit -p no:django -W ignore::pytest.PytestConfigWarning $(ARGS)
 
-# Most of these tests wait for real processes, so more files run at a time than there are cores.
+# Most of these tests wait for real processes, so more files run at a time than there are cores. The
+# longest come first (tests/conftest.py), not those with the most tests.
 integration: $(VENV)/.dev packages ## All other tests, on the embedded servers
-	@$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit -n 4 --dist loadfile $(ARGS)
+	@$(CLEAN_ENV) $(PY) -m pytest tests --ignore=tests/unit -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 database: $(VENV)/.dev ## The database tests only
 	@$(CLEAN_ENV) $(PY) -m pytest tests/database $(ARGS)

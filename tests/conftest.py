@@ -14,6 +14,7 @@ the run. `COPPICE_TEST_SYSTEM_POSTGRES=1` takes the system's PostgreSQL instead 
 import os
 import secrets
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,38 @@ os.environ |= {
 # Hundreds of processes are started: each would compile the whole checkout anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+LONG = (
+    "processes/test_outages.py",
+    "benchmarks/",
+    "examples/test_demo.py",
+    "processes/test_sessions.py",
+    "processes/test_promises.py",
+    "processes/test_supervisor.py",
+    "processes/test_supervisor_recovery.py",
+    "processes/test_ranges_chaos.py",
+    "processes/",
+    "packaging/",
+    "setup/test_embedded_servers.py",
+    "live/",
+    "console/browser/",
+    "examples/",
+)
+"""Files that take long, however few tests they hold, in the order in which they begin."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No long file is left for the end, when other processes have nothing more to do."""
+    here = Path(__file__).parent
+    sizes = Counter(item.path for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        name = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
+        found = (number for number, start in enumerate(LONG) if name.startswith(start))
+        return next(found, len(LONG)), -sizes[item.path]
+
+    items.sort(key=place)
 
 
 def pytest_configure() -> None:
