@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.console.pictures import leafing
 from tests.console.pictures.catalogue import NOT_PAGES, pictures
+from tests.console.pictures.publishing import FOLDER, PUBLISHED
 from tests.security.routes import routes
 
 
@@ -38,3 +39,18 @@ def test_the_index_leads_to_every_picture(tmp_path: Path) -> None:
     assert "href='jobs-dead-full-dark-390.png'" in text
     assert "href='jobs-full-light-1440.png'" in text
     assert "of-another" not in text
+
+
+def test_the_pictures_of_the_documentation_are_those_that_the_command_makes_and_are_small() -> None:
+    made = {f"{each.file}-{theme}.webp" for each in PUBLISHED for theme in each.themes}
+    there = {path.name: path for path in FOLDER.iterdir()}
+    assert set(there) == made
+    docs = FOLDER.parent
+    shown = "".join(path.read_text() for path in (docs.parent / "README.md", *docs.glob("*.md")))
+    for name, path in there.items():
+        assert f"images/{name}" in shown
+        assert path.stat().st_size < 150_000
+
+
+def test_each_published_picture_is_one_of_the_pages() -> None:
+    assert {each.picture for each in PUBLISHED} <= {picture.name for picture in pictures()}

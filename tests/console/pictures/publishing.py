@@ -40,8 +40,10 @@ class Published:
 
 
 PUBLISHED = (
-    Published(file="console-overview", picture="overview"),
-    Published(file="console-range-run", picture="range-run-running"),
+    Published(file="console-overview", picture="overview", height=986),
+    Published(file="console-range-run", picture="range-run-running", height=920),
+    Published(file="console-dead-letters", picture="dead-letters", height=760, themes=("light",)),
+    Published(file="console-job", picture="job-dead", height=760, themes=("light",)),
 )
 
 
