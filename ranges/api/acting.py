@@ -8,6 +8,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.reverse import reverse
 
 from jobs import permissions
 from jobs.api.base import CoppiceView
@@ -15,6 +16,7 @@ from jobs.api.filters import refuse_unknown
 from jobs.api.operating.asking import Body, ReasonBody
 from jobs.errors import InvalidInput
 from ranges import declaring, lifecycle
+from ranges.api.failures import RangeWaiveBody
 from ranges.api.shapes import RangeRunSerializer, its_code
 from ranges.api.views import TAGS, find, read
 from ranges.facts import findings
@@ -138,6 +140,45 @@ class RetryFailedView(_ActView):
     def post(self, request: Request, run_id: str) -> Response:
         """Work at the open failures again, or at some of them. A run that has ended runs again."""
         return self.answer(request, run_id)
+
+
+class WaiveFailedView(_ActView):
+    serializer_class: ClassVar[Any] = RangeWaiveBody
+    act = staticmethod(lifecycle.waive_all)
+
+    @extend_schema(
+        operation_id="waive_failed_of_range_run",
+        tags=TAGS,
+        request=RangeWaiveBody,
+        responses=RangeRunSerializer,
+        examples=[
+            OpenApiExample("Why", value={"reason": "the rows are a test's"}, request_only=True)
+        ],
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Close all open failures by decision. A run that failed is judged again."""
+        return self.answer(request, run_id)
+
+
+class AgainView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.CONTROL_RUN}
+    serializer_class: ClassVar[Any] = Body
+
+    @extend_schema(
+        operation_id="run_range_again",
+        tags=TAGS,
+        request=None,
+        responses={201: RangeRunSerializer},
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Make a new run over the same range with the same options. It is not started."""
+        refuse_unknown(request)
+        Body.read(request)
+        run = find(run_id)
+        with its_code(run.name):
+            made = lifecycle.again(run, by=self.actor)
+        place = reverse("coppice-range", kwargs={"run_id": str(made.id)}, request=request)
+        return Response(read(made.id, self.reader), status=201, headers={"Location": place})
 
 
 class RangeRetuneBody(Body):

@@ -42,6 +42,12 @@ urlpatterns = [
         acting.RetryFailedView.as_view(),
         name="coppice-range-retry-failed",
     ),
+    path(
+        "ranges/<str:run_id>/waive-failed",
+        acting.WaiveFailedView.as_view(),
+        name="coppice-range-waive-failed",
+    ),
+    path("ranges/<str:run_id>/again", acting.AgainView.as_view(), name="coppice-range-again"),
     path("ranges/<str:run_id>/retune", acting.RetuneView.as_view(), name="coppice-range-retune"),
     path("ranges/<str:run_id>/verify", acting.VerifyView.as_view(), name="coppice-range-verify"),
 ]

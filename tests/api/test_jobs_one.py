@@ -259,6 +259,16 @@ class TestActing:
         job = make_job("processing")
         assert [client.post(url(job, "/cancel")).status_code for _ in range(2)] == [202, 202]
 
+    def test_a_running_job_is_marked_lost_only_after_it_was_asked_to_stop(
+        self, client: Any
+    ) -> None:
+        job = make_job("processing", worker_id=make_worker().id)
+        refused = client.post(url(job, "/mark-lost"))
+        assert refused.status_code == 409
+        assert "cancel it first" in refused.json()["detail"]
+        Job.objects.update(cancel_requested_at=ago(minutes=1))
+        assert client.post(url(job, "/mark-lost")).json()["state"] == "cancelled"
+
     def test_a_blocked_job_does_not_run_now(self, client: Any) -> None:
         child = make_job()
         make_edge(child, make_job())
@@ -270,7 +280,7 @@ class TestActing:
         assert client.post(url(job, "/retry")).json()["attempt_count"] == 0
         assert Attempt.objects.filter(job=job).count() == 3
 
-    @pytest.mark.parametrize("action", ["run-now", "cancel", "retry", "release"])
+    @pytest.mark.parametrize("action", ["run-now", "cancel", "retry", "release", "mark-lost"])
     def test_no_action_is_reached_by_get_or_without_its_permission(
         self, api: Api, action: str
     ) -> None:

@@ -353,6 +353,23 @@ def test_some_failures_are_retried_and_the_others_stay_open(api: Api) -> None:
     assert act(client, id, "retry-failed", failures=[numbers["3"]]).status_code == 409
 
 
+def test_what_failed_is_waived_together_and_the_range_is_run_again(api: Api) -> None:
+    client = api("Operator")
+    id = ended(client, params={"bad": [3, 500]})
+    assert act(client, id, "waive-failed").status_code == 400
+    assert act(client, id, "waive-failed", reason="rows of a test").status_code == 200
+    run_due_jobs(retries=True)
+    assert one(client, id)["status"] == "completed"
+    assert act(client, id, "waive-failed", reason="x").status_code == 409
+    made = act(client, id, "again")
+    assert made.status_code == 201
+    assert made["Location"].endswith(f"{URL}/{made.json()['id']}")
+    assert (made.json()["status"], made.json()["id"] != id) == ("created", True)
+    RangeRun.objects.filter(id=id).update(name="gone.Away")
+    assert act(client, id, "again").status_code in (400, 409)
+    assert RangeRun.objects.count() == 2
+
+
 def test_a_run_is_resumed_with_another_version_of_its_class(api: Api) -> None:
     client = api("Operator")
     id = created(client, start_now=True)["id"]

@@ -177,6 +177,19 @@ def test_run_now_makes_an_extra_job_that_takes_no_slot(api: Api) -> None:
     assert Job.objects.count() == 2
 
 
+def test_the_next_run_is_skipped_if_it_is_the_one_that_is_meant(api: Api) -> None:
+    client = api("Operator")
+    made = created(client)
+    url = f"{URL}/{made['id']}/skip-next"
+    answer = client.post(url, {"slot": made["next_slot"]}, format="json")
+    assert answer.status_code == 200
+    assert answer.json()["next_slot"] > made["next_slot"]
+    assert client.post(url, {"slot": made["next_slot"]}, format="json").status_code == 409
+    for wrong in ({"slot": "x"}, {"slot": None}, {"at": "x"}):
+        assert client.post(url, wrong, format="json").status_code == 400
+    assert api("Viewer").post(url).status_code == 403
+
+
 def test_the_same_creation_with_the_same_key_makes_one_schedule(api: Api) -> None:
     client = api("Operator")
     answers = [
@@ -233,7 +246,7 @@ def test_hostile_ids_bodies_and_fields_are_refused(api: Api) -> None:
         ("get", ("", "/next-runs")),
         ("patch", ("",)),
         ("delete", ("",)),
-        ("post", ("/enable", "/disable", "/run-now")),
+        ("post", ("/enable", "/disable", "/run-now", "/skip-next")),
     ):
         paths = [f"{URL}/{bad}{end}" for bad in hostile.IDS for end in ends]
         assert hostile.answers(client, method, paths) == []

@@ -115,6 +115,25 @@ def test_a_stop_is_stored_once_with_who_and_why(api: Api) -> None:
     assert entry.object_id == str(worker.id)
 
 
+def test_a_worker_is_told_to_be_quiet_and_to_go_on(api: Api) -> None:
+    worker = make_worker(name="a")
+    client = api("Operator")
+    answer = client.post(f"{URL}/{worker.id}/quiet", {"reason": "a look"}, format="json")
+    assert answer.status_code == 202
+    assert answer.json()["quiet_requested_at"] is not None
+    assert answer.json()["quiet_at"] is None
+    answer = client.post(f"{URL}/{worker.id}/resume")
+    assert (answer.status_code, answer.json()["quiet_requested_at"]) == (202, None)
+    assert [entry.action for entry in AuditEntry.objects.order_by("id")] == [
+        "worker.quiet", "worker.resume",
+    ]  # fmt: skip
+    over = make_worker(state="dead")
+    assert client.post(f"{URL}/{over.id}/quiet").status_code == 409
+    for end in ("quiet", "resume"):
+        assert api("Viewer").post(f"{URL}/{worker.id}/{end}").status_code == 403
+        assert client.post(f"{URL}/{worker.id}/{end}", {"x": 1}, format="json").status_code == 400
+
+
 @pytest.mark.parametrize("state", ["stopped", "dead"])
 def test_a_worker_that_has_ended_cannot_be_stopped(api: Api, state: str) -> None:
     worker = make_worker(state=state)

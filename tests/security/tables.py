@@ -25,6 +25,7 @@ api/v1/jobs/<str:job_id>                                PATCH  403 403 400 400 4
 api/v1/jobs/<str:job_id>/attempts                       GET    403 404 404 404 404
 api/v1/jobs/<str:job_id>/cancel                         POST   403 403 404 404 404
 api/v1/jobs/<str:job_id>/logs                           GET    403 404 404 404 404
+api/v1/jobs/<str:job_id>/mark-lost                      POST   403 403 404 404 404
 api/v1/jobs/<str:job_id>/purge                          DELETE 403 403 403 404 404
 api/v1/jobs/<str:job_id>/release                        POST   403 403 404 404 404
 api/v1/jobs/<str:job_id>/retry                          POST   403 403 404 404 404
@@ -43,6 +44,7 @@ api/v1/queues/<str:name>/resume                         POST   403 403 200 200 2
 api/v1/ranges                                           GET    403 200 200 200 200
 api/v1/ranges                                           POST   403 403 400 400 400
 api/v1/ranges/<str:run_id>                              GET    403 404 404 404 404
+api/v1/ranges/<str:run_id>/again                        POST   403 403 404 404 404
 api/v1/ranges/<str:run_id>/cancel                       POST   403 403 404 404 404
 api/v1/ranges/<str:run_id>/coverage                     GET    403 404 404 404 404
 api/v1/ranges/<str:run_id>/failures                     GET    403 404 404 404 404
@@ -56,6 +58,7 @@ api/v1/ranges/<str:run_id>/retune                       POST   403 403 400 400 4
 api/v1/ranges/<str:run_id>/start                        POST   403 403 404 404 404
 api/v1/ranges/<str:run_id>/tree                         GET    403 404 404 404 404
 api/v1/ranges/<str:run_id>/verify                       POST   403 404 404 404 404
+api/v1/ranges/<str:run_id>/waive-failed                 POST   403 403 400 400 400
 api/v1/ranges/jobs                                      GET    403 200 200 200 200
 api/v1/ranges/plan                                      POST   403 403 400 400 400
 api/v1/schedules                                        GET    403 200 200 200 200
@@ -67,9 +70,12 @@ api/v1/schedules/<str:schedule_id>/disable              POST   403 403 404 404 4
 api/v1/schedules/<str:schedule_id>/enable               POST   403 403 404 404 404
 api/v1/schedules/<str:schedule_id>/next-runs            GET    403 404 404 404 404
 api/v1/schedules/<str:schedule_id>/run-now              POST   403 403 404 404 404
+api/v1/schedules/<str:schedule_id>/skip-next            POST   403 403 404 404 404
 api/v1/schedules/preview                                POST   403 400 400 400 400
 api/v1/workers                                          GET    403 200 200 200 200
 api/v1/workers/<str:worker_id>                          GET    403 404 404 404 404
+api/v1/workers/<str:worker_id>/quiet                    POST   403 403 404 404 404
+api/v1/workers/<str:worker_id>/resume                   POST   403 403 404 404 404
 api/v1/workers/<str:worker_id>/stop                     POST   403 403 404 404 404
 healthz                                                 GET    200 200 200 200 200 200
 metrics                                                 GET    403 200 200 200 200

@@ -64,6 +64,24 @@ class CancelView(_Acting):
         return self.act(request, job_id, lifecycle.cancel)
 
 
+class MarkLostView(_Acting):
+    needs: ClassVar = {"POST": permissions.CANCEL}
+
+    @extend_schema(
+        operation_id="mark_job_lost",
+        tags=TAGS,
+        request=ReasonSerializer,
+        responses=JobSerializer,
+    )
+    def post(self, request: Request, job_id: str) -> Response:
+        """Take a job away from its worker, when it goes on although it was asked to stop.
+
+        Only after `COPPICE_GRACE_SECONDS`, when it ends cancelled; or if its worker shows no sign of
+        life, when it is due again or dead. What its handler still writes about it is refused.
+        """
+        return self.act(request, job_id, lifecycle.mark_lost)
+
+
 class RetryView(_Acting):
     needs: ClassVar = {"POST": permissions.RETRY}
 

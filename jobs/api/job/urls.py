@@ -17,6 +17,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/logs", single.LogsView.as_view(), name="coppice-logs"),
     path("jobs/<str:job_id>/run-now", acting.RunNowView.as_view(), name="coppice-run-now"),
     path("jobs/<str:job_id>/cancel", acting.CancelView.as_view(), name="coppice-cancel"),
+    path("jobs/<str:job_id>/mark-lost", acting.MarkLostView.as_view(), name="coppice-mark-lost"),
     path("jobs/<str:job_id>/retry", acting.RetryView.as_view(), name="coppice-retry"),
     path("jobs/<str:job_id>/release", acting.ReleaseView.as_view(), name="coppice-release"),
     path("jobs/<str:job_id>/purge", acting.PurgeView.as_view(), name="coppice-purge"),

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from jobs import conf, permissions, schedules
 from jobs.api.base import CoppiceView
 from jobs.api.filters import refuse_unknown
-from jobs.api.operating.asking import Body, Flag, ListView
+from jobs.api.operating.asking import Body, Flag, GivenMomentField, ListView
 from jobs.api.operating.schedule_shapes import (
     HEAVY,
     MOST_RUNS,
@@ -193,6 +193,31 @@ class RunNowView(CoppiceView):
         Body.read(request)
         job = schedules.run_now(_find(schedule_id), by=self.actor)
         return Response({"job_id": str(job.id)}, status=201)
+
+
+class ScheduleSkipBody(Body):
+    slot = GivenMomentField(
+        required=False, help_text="The run that is meant; 409 if another one is the next by now."
+    )
+
+
+class SkipNextView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.EDIT_SCHEDULE}
+    serializer_class: ClassVar[Any] = ScheduleSkipBody
+
+    @extend_schema(
+        operation_id="skip_next_run",
+        tags=TAGS,
+        request=ScheduleSkipBody,
+        responses=ScheduleSerializer,
+        examples=[OpenApiExample("The next", value={}, request_only=True)],
+    )
+    def post(self, request: Request, schedule_id: str) -> Response:
+        """Pass over the next run: no job is made for it, and it does not count as missed."""
+        refuse_unknown(request)
+        asked = ScheduleSkipBody.read(request)
+        skipped = schedules.skip_next(_find(schedule_id), **asked, by=self.actor)
+        return Response(_shown(self, skipped))
 
 
 COUNT = OpenApiParameter(

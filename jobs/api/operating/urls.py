@@ -24,6 +24,11 @@ urlpatterns = [
         name="coppice-schedule-run-now",
     ),
     path(
+        "schedules/<str:schedule_id>/skip-next",
+        schedules.SkipNextView.as_view(),
+        name="coppice-skip-next",
+    ),
+    path(
         "schedules/<str:schedule_id>/next-runs",
         schedules.NextRunsView.as_view(),
         name="coppice-next-runs",
@@ -35,6 +40,12 @@ urlpatterns = [
     path("workers", workers.WorkersView.as_view(), name="coppice-workers"),
     path("workers/<str:worker_id>", workers.WorkerView.as_view(), name="coppice-worker"),
     path("workers/<str:worker_id>/stop", workers.StopView.as_view(), name="coppice-stop-worker"),
+    path("workers/<str:worker_id>/quiet", workers.QuietView.as_view(), name="coppice-quiet-worker"),
+    path(
+        "workers/<str:worker_id>/resume",
+        workers.ResumeView.as_view(),
+        name="coppice-resume-worker",
+    ),
     path("bulk-operations", bulk.BulkOperationsView.as_view(), name="coppice-bulk-operations"),
     path(
         "bulk-operations/preview", bulk.PreviewView.as_view(), name="coppice-bulk-operation-preview"

@@ -16,7 +16,7 @@ from jobs import lifecycle, permissions, workers
 from jobs.api.base import CoppiceView
 from jobs.api.filters import refuse_unknown
 from jobs.api.job.output import MomentField
-from jobs.api.operating.asking import ReasonBody
+from jobs.api.operating.asking import Body, ReasonBody
 from jobs.api.pagination import (
     CURSOR,
     DEFAULT_LIMIT,
@@ -164,6 +164,46 @@ class StopView(CoppiceView):
         refuse_unknown(request)
         reason = ReasonBody.read(request).get("reason", "")
         lifecycle.stop_worker(worker_id, reason=reason, by=self.actor)
+        return Response(_shown(worker_id), status=202)
+
+
+class QuietView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.CONTROL_WORKER}
+    serializer_class: ClassVar[Any] = ReasonBody
+
+    @extend_schema(
+        operation_id="quiet_worker",
+        tags=TAGS,
+        responses={202: WorkerDetailSerializer},
+        examples=[WHY],
+    )
+    def post(self, request: Request, worker_id: str) -> Response:
+        """Ask a worker process to claim nothing until it is resumed.
+
+        What it runs goes on; what it holds that has not begun is handed back. `quiet_at` says since
+        when it does so. Asking again changes nothing.
+        """
+        refuse_unknown(request)
+        reason = ReasonBody.read(request).get("reason", "")
+        lifecycle.quiet_worker(worker_id, reason=reason, by=self.actor)
+        return Response(_shown(worker_id), status=202)
+
+
+class ResumeView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.CONTROL_WORKER}
+    serializer_class: ClassVar[Any] = Body
+
+    @extend_schema(
+        operation_id="resume_worker",
+        tags=TAGS,
+        request=None,
+        responses={202: WorkerDetailSerializer},
+    )
+    def post(self, request: Request, worker_id: str) -> Response:
+        """Let a worker process claim again."""
+        refuse_unknown(request)
+        Body.read(request)
+        lifecycle.resume_worker(worker_id, by=self.actor)
         return Response(_shown(worker_id), status=202)
 
 
