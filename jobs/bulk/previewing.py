@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from jobs.bulk.actions import Action, Family, check_filters, find, in_words
-from jobs.bulk.choosing import order_of, pools_of
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
+from jobs.bulk.actions import Action, Family, check_filters, each_status, find, in_words
+from jobs.bulk.choosing import order_of
 from jobs.database import DjangoDatabase
 from jobs.errors import TooBroad
 from jobs.filtering import Filters
 from jobs.limits import limited
-from jobs.listing import HEAVY
+from jobs.listing import HEAVY, matching
 from jobs.models import Job
 from jobs.querysets import JobQuerySet
+from jobs.states import Status
 
 CAP = 10_000
 SAMPLE = 10
 SECONDS = 3.0
+
+type Pool = tuple[Status | None, JobQuerySet]
+"""Jobs of one status that match."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +50,7 @@ def preview(action: str, filters: Filters) -> Preview:
     """Count, ends and a sample. Raises InvalidInput, and TooBroad after 3 s."""
     found = find(action)
     check_filters(found, filters)
-    pools = pools_of(found, filters, None)
+    pools = _pools(found, filters)
     order = order_of(found)
     backwards = [f"-{name}" for name in order]
     reading = _Reading(SECONDS)
@@ -65,7 +71,7 @@ def preview(action: str, filters: Filters) -> Preview:
 
 def count(action: Action, filters: Filters) -> tuple[int, bool]:
     """How many match, and whether it stopped at the cap. Raises TooBroad."""
-    return _count(_Reading(SECONDS), pools_of(action, filters, None))
+    return _count(_Reading(SECONDS), _pools(action, filters))
 
 
 class _Reading:
@@ -84,20 +90,36 @@ class _Reading:
             return read()
 
 
-def _count(reading: _Reading, pools: list[JobQuerySet]) -> tuple[int, bool]:
+def _pools(action: Action, filters: Filters) -> list[Pool]:
+    return [(each.status, matching(each)) for each in each_status(action, filters)]
+
+
+def _count(reading: _Reading, pools: list[Pool]) -> tuple[int, bool]:
     total = 0
-    for pool in pools:
+    for _, pool in pools:
         total += reading.list(lambda pool=pool: pool.order_by()[: CAP + 1].count())  # type: ignore[misc]
     return min(total, CAP), total > CAP
 
 
-def _first(pools: list[JobQuerySet], order: Any, most: int) -> list[Job]:
+def _first(pools: list[Pool], order: Sequence[str], most: int) -> list[Job]:
     """The first of all pools together; they are few."""
-    jobs = [job for pool in pools for job in pool.defer(*HEAVY).order_by(*order)[:most]]
+    jobs = [
+        job for status, pool in pools for job in _in_order(pool.defer(*HEAVY), status, order)[:most]
+    ]
     is_backwards = order[0].startswith("-")
     names = [name.removeprefix("-") for name in order]
     jobs.sort(key=lambda job: [getattr(job, name) for name in names], reverse=is_backwards)
     return jobs[:most]
+
+
+def _in_order(jobs: JobQuerySet, status: Status | None, order: Sequence[str]) -> JobQuerySet:
+    """Those that run are few, and are sorted, by something that no index has: the planner would take
+    them to lie evenly among all jobs, and look for the oldest from the first job that ever was.
+    """
+    if status is not Status.PROCESSING:
+        return jobs.order_by(*order)
+    key = Cast("id", TextField())
+    return jobs.order_by(key.desc() if order[0].startswith("-") else key.asc())
 
 
 def _time(action: Action, jobs: list[Job]) -> datetime | None:

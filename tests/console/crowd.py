@@ -112,7 +112,8 @@ def fill(one: dict[str, str], count: int, *, first: int = 0) -> None:
         cursor.execute(JOBS, {**names, "first": first, "kinds": list(COMMON)})
         rare: dict[str, Any] = {"kinds": list(RARE), "count": max(3, count // 10)}
         cursor.execute(JOBS, {**names, "first": first + 3, **rare})
-        cursor.execute(JOBS, {**names, "first": first + 7, "kinds": ["processing"], "count": some})
+        running: dict[str, Any] = {"kinds": ["processing"], "count": max(some, count // 20)}
+        cursor.execute(JOBS, {**names, "first": first + 7, **running})
         cursor.execute(EDGES, {**names, "count": count})
         for statement in (*HISTORY, AUDIT, WEBHOOK, DELIVERIES, ROLLUPS):
             cursor.execute(statement, {**names, "first": first})
