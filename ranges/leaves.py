@@ -13,7 +13,7 @@ from typing import Any
 
 from jobs import events
 from jobs.context import Context
-from ranges import failing
+from ranges import failing, hooks
 from ranges.context import LaneContext
 from ranges.failing import Fault, Lost
 from ranges.held import Node, Segment, Standing
@@ -71,15 +71,7 @@ class Leaves:
         """
         moved: Moved | None = None
         if self._is_atomic:
-            place = node.place()
-            try:
-                with self.transaction():
-                    context, count, seconds = self.process(node, items, sizer)
-                    if context.failed or not self._database.is_untouched:
-                        moved = self._commit(node, context, count, seconds, following(), sizer)
-            except BaseException:
-                node.put_back(place)
-                raise
+            context, count, seconds, moved = self._in_one(node, items, sizer, following)
         else:
             context, count, seconds = self.process(node, items, sizer)
         if moved is None:
@@ -92,6 +84,31 @@ class Leaves:
         for result in context.results:
             events.emit("range.result", run_id=self._loaded.run_id, node_id=node.id, result=result)
         return moved
+
+    def _in_one(
+        self,
+        node: Node,
+        items: int | None,
+        sizer: LeafSizer | None,
+        following: Callable[[], Step],
+    ) -> tuple[LaneContext, int, float, Moved | None]:
+        """`process`, and the commit with it; that is still to be made if there was nothing in it."""
+        place = node.place()
+        done: tuple[LaneContext, int, float, Moved | None] | None = None
+        try:
+            with self.transaction():
+                context, count, seconds = self.process(node, items, sizer)
+                moved: Moved | None = None
+                if context.failed or not self._database.is_untouched:
+                    moved = self._commit(node, context, count, seconds, following(), sizer)
+                done = context, count, seconds, moved
+        except BaseException as error:
+            if done is None or done[3] is None or not hooks.came_after_commit(error):
+                node.put_back(place)
+                raise
+            hooks.tell(done[0].log, error)
+        assert done is not None
+        return done
 
     def transaction(self) -> Any:
         """Of an atomic leaf."""

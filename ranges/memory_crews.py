@@ -84,14 +84,23 @@ class Threads:
             return run.job.process
         from django.db import transaction
 
+        from ranges import hooks
+
         alias = getattr(run.source, "alias", None)
 
         def process(leaf: LeafRange, context: Any) -> Any:
-            with transaction.atomic(using=alias):
-                answer = result_of(run.job.process(leaf, context))
-                # Django would roll it back now without a word, and it would count as done.
-                transaction.get_connection(alias).validate_no_broken_transaction()
-                return answer
+            answer, is_done = None, False
+            try:
+                with transaction.atomic(using=alias):
+                    answer = result_of(run.job.process(leaf, context))
+                    # Django would roll it back now without a word, and it would count as done.
+                    transaction.get_connection(alias).validate_no_broken_transaction()
+                    is_done = True
+            except Exception as error:
+                if not is_done or not hooks.came_after_commit(error):
+                    raise
+                hooks.tell(context.log, error)
+            return answer
 
         return process
 

@@ -7,11 +7,12 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
+from django.db import transaction
 
 from jobs import events
 from jobs import lifecycle as jobs_lifecycle
 from jobs.errors import Conflict, InvalidInput, NotFound
-from jobs.models import Attempt, Job
+from jobs.models import Attempt, Job, JobLog
 from jobs.testing import run_due_jobs
 from ranges import declaring, lifecycle
 from ranges.axes import IntRange, TextRange
@@ -444,3 +445,21 @@ def test_a_range_of_text_that_fails_is_halved_down_to_the_text_as_it_is_in_memor
     in_memory = BadWord.run_in_memory()
     (same,) = in_memory.failures
     assert (same.key, same.upto, same.items) == ("bad", None, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_fails_on_commit_is_told_and_the_leaf_is_done_once() -> None:
+    def hook() -> None:
+        raise ValueError("no broker")
+
+    def ask_for_it(leaf: LeafRange, context: Any) -> None:
+        if leaf.lo == 100:
+            transaction.on_commit(hook)
+
+    run = Scripted.create().start()
+    Scripted.at_leaf = ask_for_it
+    assert drive(run).status == RunStatus.COMPLETED
+    assert is_tiled()
+    assert run.progress().fenced == 0
+    told = JobLog.objects.get(message="what was to be done on commit has failed")
+    assert "no broker" in str(told.data)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from django.db import transaction
 from django.db.models import Q
 
 from jobs.errors import InvalidInput
@@ -130,3 +131,26 @@ def test_rows_without_a_key_are_refused_unless_they_are_to_be_skipped() -> None:
         ByGroup.in_memory()
     assert refusal.value.field == "nulls"
     assert ByGroup.run_in_memory(nulls="skip").rows == 1
+
+
+class Hooked(RangeJob):
+    """What it asks for on commit fails."""
+
+    over = Numbered.objects.all()
+    todo = Q(done=False)
+    leaf = Leaf(max_size=10)
+
+    calls: ClassVar[list[Any]] = []
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        self.calls.append(leaf.lo)
+        leaf.queryset.update(done=True)
+        transaction.on_commit(lambda: self.calls[0].gone)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_leaf_is_done_though_what_was_asked_for_on_commit_fails() -> None:
+    fill(list(range(30)), set())
+    statistics = Hooked.run_in_memory()
+    assert (statistics.status, statistics.rows, statistics.failures) == ("completed", 30, ())
+    assert Hooked.calls == [0, 10, 20]
