@@ -6,12 +6,16 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from jobs import conf
 from jobs.answers import Snooze
 from jobs.context import Context
 from jobs.events import Event, on
+from jobs.models import Job
 from jobs.registry import handler
 from jobs.retry import Backoff
+from jobs.states import Status
 from ranges import lifecycle
 from ranges.lane import Lane
 from ranges.loading import Halted, load_to_work
@@ -30,6 +34,20 @@ def follow_cancel(event: Event) -> None:
         lifecycle.follow_cancel(event.job_id)
     else:
         lifecycle.tidy_after_lane(event.job_id)
+
+
+@on("job.dead_lettered")
+def follow_failure(event: Event) -> None:
+    """Nobody drives a run whose job is dead; that of one that has ended is dead by intent."""
+    if event.job_id is None or event.type != RUN_TYPE:
+        return
+    alias = conf.get().database
+    with transaction.atomic(using=alias):
+        runs = RangeRun.objects.using(alias).select_for_update(no_key=True)
+        run = runs.filter(job_id=event.job_id, status=RunStatus.RUNNING).first()
+        jobs = Job.objects.using(alias).filter(id=event.job_id, status=Status.FAILED)
+        if run is not None and jobs.exists():
+            lifecycle.halt(run.id, f"its job has failed; see job {event.job_id}")
 
 
 LONGEST = timedelta(days=31)

@@ -14,7 +14,7 @@ from jobs import lifecycle as jobs_lifecycle
 from jobs.errors import Conflict, InvalidInput, NotFound
 from jobs.models import Attempt, Job, JobLog
 from jobs.testing import run_due_jobs
-from ranges import declaring, lifecycle
+from ranges import declaring, lifecycle, run_jobs
 from ranges.axes import IntRange, TextRange
 from ranges.declaring import RangeJob
 from ranges.leaf_range import LeafRange
@@ -445,6 +445,28 @@ def test_a_range_of_text_that_fails_is_halved_down_to_the_text_as_it_is_in_memor
     in_memory = BadWord.run_in_memory()
     (same,) = in_memory.failures
     assert (same.key, same.upto, same.items) == ("bad", None, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_whose_job_is_dead_is_paused_with_that_reason_and_can_be_resumed(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_jobs, "ATTEMPTS", 2)
+    settings.COPPICE_MAX_WAIT_ROUNDS = 1
+    run = Scripted.create().start()
+    at_leaf_number(10, lambda run: run.pause(), run)
+    assert drive(run).status == RunStatus.PAUSED
+
+    drive(run.resume())
+    assert job_of(run).status == "failed"
+    # As the worker tells that had the last attempt.
+    events.emit("job.dead_lettered", job_id=str(run.job_id), type="ranges.run", queue="default")
+    run.refresh_from_db()
+    assert run.status == RunStatus.PAUSED
+    assert run.reason == f"its job has failed; see job {run.job_id}"
+
+    assert drive(run.resume()).status == RunStatus.COMPLETED
+    assert is_tiled()
 
 
 @pytest.mark.django_db(transaction=True)
