@@ -34,6 +34,7 @@ class ConsoleSite(AdminSite):
     index_title = "Overview"
     enable_nav_sidebar = False
     index_template = "admin/console/overview.html"
+    app_index_template = "admin/console/app_index.html"
     logout_template = "admin/console/logged_out.html"
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def about_all(request: HttpRequest, action: Action, filters: Filters, back: str)
         facts.append((f"Newest {dates}", moment(preview.newest)))
     word = f"purge {number}" if action.name == "purge" else ""
     return Question(
-        title=f"{action.label.rstrip('…')} all that match",
+        title=f"{action.imperative.rstrip(':')} all that match",
         what=action.sentence.format(jobs=f"all {_jobs(preview.count, number)} that match"),
         button=f"{action.imperative} {_jobs(preview.count, number)}",
         back=back,
