@@ -225,10 +225,11 @@ def _dead(now: datetime, random: Random) -> dict[str, Job]:
                 if place
                 else random.choice([0.4, 0.5, 8.6, 8.7, 8.8])
             )
+            at = now - timedelta(hours=hours, minutes=n % 11)
             rows.append(
                 Job(
                     type=type, queue=queue, status="failed", attempt_count=3, lease_epoch=3,
-                    failed_at=(at := now - timedelta(hours=hours, minutes=n % 11)), last_error=error,
+                    failed_at=at, last_error=error,
                     error_fingerprint=f"{place:016x}", **_made(at - timedelta(minutes=4)),
                 )
             )  # fmt: skip

@@ -484,13 +484,13 @@ def _feed(things: Things) -> None:
         (44, _job("job.retry_scheduled", "deliver_webhook", "webhooks", things["retrying job"],
             error=ERROR)),
     ]  # fmt: skip
-    for seconds in range(1, 58, 2):
+    for second in range(1, 58, 2):
         kind, queue = random.choice(
             [("send_email", "mail"), ("sync_inventory", "default"), ("resize_image", "images")]
         )
         name = random.choice(["job.started", "job.completed", "job.completed", "job.created"])
-        told.append((seconds, _job(name, kind, queue, str(new_uuid()))))
-    for seconds, name, facts in (
+        told.append((second, _job(name, kind, queue, str(new_uuid()))))
+    of_run: list[tuple[float, str, dict[str, Any]]] = [
         (1_180.0, "range.started", {"by": "anna"}),
         (840.0, "range.retuned", {"by": "anna", "concurrency": 8}),
         (300.0, "node.split", {"lo": "21875000", "hi": "25000000"}),
@@ -498,7 +498,8 @@ def _feed(things: Things) -> None:
         (119.0, "node.bisected", {"lo": "22000000", "hi": "22000001"}),
         (118.0, "node.failed", {"lo": "22000000", "error": "ValueError: no such country"}),
         (12.0, "node.completed", {"lo": "9374000", "hi": "9375000"}),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for seconds, name, facts in of_run:
         told.append((seconds, Event(name, facts={"run_id": run, **facts})))
     for seconds, event in sorted(told, key=lambda each: -each[0]):
         client.xadd(STREAM, {"event": encode(now - seconds, event)})
