@@ -6,12 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
+
+from django.utils import timezone
 
 from jobs import lifecycle
 from jobs.models import Job
 from tests.console.browser.conftest import Person
-from tests.factories import ago, make_edge, make_history, make_job
+from tests.factories import ago, make_edge, make_history, make_job, make_worker
 from tests.live.conftest import CHECKOUT, Server
 
 type Persons = Callable[..., Person]
@@ -40,6 +43,18 @@ def test_state_and_buttons_change_with_the_job(person: Persons) -> None:
     assert "no worker is alive" in page.inner_text(".why")
     lifecycle.cancel(job, by="anna")
     page.get_by_role("button", name="Retry as new copy").wait_for()
+
+
+def test_a_job_can_be_taken_away_as_soon_as_its_grace_time_is_over(person: Persons) -> None:
+    owner = make_worker(beat_at=timezone.now() + timedelta(hours=1))
+    job = make_job("processing", worker_id=owner.id, cancel_requested_at=ago(seconds=1))
+    page = live(person("Operator").open(page_of(job)))
+    page.get_by_role("button", name="Force: mark lost").click()
+    assert "nothing that it writes about this job counts" in page.inner_text("main")
+    page.get_by_role("button", name="Force: mark lost").click()
+    page.locator(".facts.head .state-cancelled").wait_for()
+    job.refresh_from_db()
+    assert job.status == "cancelled"
 
 
 def test_progress_is_drawn_as_it_comes(person: Persons) -> None:
