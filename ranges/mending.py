@@ -27,7 +27,7 @@ from ranges.leaf_range import HandBack
 from ranges.leaves import Leaves, Segmented
 from ranges.loading import Loaded
 from ranges.nodes import Nodes
-from ranges.positions import Position
+from ranges.positions import Position, before
 from ranges.retrying import TRANSIENT_TRIES, most_open_bisects, transient_seconds
 from ranges.rewriting import rewrite
 from ranges.states import NodeState
@@ -135,12 +135,13 @@ class Mender:
         return node.interrupted > may_die or (may_die > 1 and node.interrupted >= may_die)
 
     def _whole(self, node: Node) -> None:
+        start = node.cur
         try:
             moved = self._leaves.do(node, None, None, lambda: Step(None, node.resv))
         except Fenced:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever `process` raises is the leaf's
-            verdict = "stop" if isinstance(error, HandBack) else self.judge(error)
+            verdict = self._verdict(error, has_progress=before(start, node.cur))
             if not node.has_leaf:
                 self.failed_when_done(node, error, Step(None, node.hi))
                 return
@@ -154,6 +155,12 @@ class Mender:
             self._around.check_threshold()
         else:
             self._around.emit("node.completed", node)
+
+    def _verdict(self, error: BaseException, *, has_progress: bool) -> str:
+        if not isinstance(error, HandBack):
+            return self.judge(error)
+        # Who hands back without a cause, and without getting on, would do so for ever.
+        return "stop" if has_progress or self._around.has_cause_to_stop() else "permanent"
 
     def _failed_again(self, node: Node, error: BaseException) -> None:
         fault = Fault.of(self._loaded.run.name, error)
@@ -202,7 +209,7 @@ class Mender:
                     self._write(node, segments)
         except Fenced:
             raise
-        except _Again:
+        except (_Again, HandBack):
             self._nodes.release(node)
             return
         except BaseException as error:
@@ -228,7 +235,7 @@ class Mender:
         except Fenced:
             raise
         except BaseException as error:
-            verdict = self.judge(error)
+            verdict = self._verdict(error, has_progress=False)
             if verdict == "stop":
                 raise
             if verdict == "transient" and self.rest_a_while(node):

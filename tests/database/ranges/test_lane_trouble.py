@@ -12,7 +12,17 @@ from django.db import DataError, connection, transaction
 from jobs import lifecycle as jobs_lifecycle
 from jobs.models import Job, JobLog
 from jobs.testing import run_due_jobs
-from ranges import IntRange, Leaf, LeafRange, RangeJob, RetryPolicy, fixed, running
+from ranges import (
+    HandBack,
+    IntRange,
+    Leaf,
+    LeafRange,
+    RangeJob,
+    RetryPolicy,
+    fixed,
+    mending,
+    running,
+)
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.proof import verify
 from ranges.querying import QuerySource
@@ -395,3 +405,63 @@ def test_a_run_tells_its_end_once(django_capture_on_commit_callbacks: Any) -> No
         stop()
     assert run.status == RunStatus.COMPLETED
     assert names.count("range.completed") == names.count("range.started") == 1
+
+
+# Handing back
+
+
+class Handing(RangeJob):
+    """Does what the test says at each leaf."""
+
+    name = "shop.Handing"
+    over = IntRange(0, 30)
+    atomic = False
+    leaf = Leaf(max_size=10)
+    retry = RetryPolicy(max_attempts=2, backoff=fixed(0))
+    failure_threshold = None
+
+    seen: ClassVar[list[tuple[int, int]]] = []
+    at_leaf: ClassVar[Callable[[LeafRange, Any], object]] = lambda leaf, context: None
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        type(self).at_leaf(leaf, context)
+        self.seen.append((leaf.lo, leaf.hi))
+
+
+def test_a_leaf_that_is_always_handed_back_fails_instead_of_coming_back_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mending, "transient_seconds", lambda tries, random: 0.0)
+    calls = 0
+
+    def hand_back(leaf: LeafRange, context: Any) -> None:
+        nonlocal calls
+        calls += 1
+        assert calls < 100, "endless"
+        if 5 in leaf:
+            raise HandBack
+
+    Handing.at_leaf = hand_back
+    run = drive(Handing.start())
+    assert run.status == RunStatus.PARTIALLY_FAILED
+    assert failed() == [5]
+
+
+def test_a_key_that_is_handed_back_for_a_pause_has_not_failed() -> None:
+    def fail(leaf: LeafRange, context: Any) -> None:
+        if leaf.hi - leaf.lo > 1 and leaf.lo == 0:
+            raise ValueError("not all at once")
+        if leaf.lo == 3:
+            Handing.at_leaf = lambda leaf, context: None
+            run.pause()
+            raise HandBack
+
+    Handing.at_leaf = fail
+    run = Handing.start()
+    assert drive(run).status == RunStatus.PAUSED
+    assert failed() == []
+
+    Handing.seen.clear()
+    assert drive(run.resume()).status == RunStatus.COMPLETED
+    assert failed() == []
+    assert any(lo <= 3 < hi for lo, hi in Handing.seen)
