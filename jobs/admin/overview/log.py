@@ -30,6 +30,7 @@ LEVELS = {
     "queue.paused": "warning",
     "schedule.missed": "warning",
     "worker.stop_requested": "warning",
+    "worker.quiet_requested": "warning",
     "jobs.reset": "warning",
     "range.partially_failed": "warning",
     "range.paused": "warning",
