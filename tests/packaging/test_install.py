@@ -30,6 +30,12 @@ answers = [client.get(page) for page in pages]
 assert all('class="side"' in answer.text for answer in answers)
 print(*(answer.status_code for answer in answers))
 """
+IS_THEMED = """
+assert not any("unfold" in answer.text for answer in answers)
+answer = client.get("/admin/")
+assert answer.status_code == 200 and "unfold/css/styles" in answer.text
+print("themed")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +144,9 @@ def test_a_job_runs_in_a_project_set_up_as_the_guide_says(
     assert manage("shell", "-v", "0", "-c", beside) == "200 200 200 200\n"
     stock = OPEN_PAGES.replace('"/admin/", ', "")
     assert manage("shell", "-v", "0", "-c", stock) == "200 200 200\n"
+    # And beside one with a theme.
+    with (project / "shop" / "settings.py").open("a") as file:
+        file.write('\nINSTALLED_APPS.insert(0, "unfold")\n')
+    manage("check")
+    themed = beside + IS_THEMED
+    assert manage("shell", "-v", "0", "-c", themed) == "200 200 200 200\nthemed\n"
