@@ -95,19 +95,3 @@ def test_without_script_a_job_is_made_all_the_same(person: Persons) -> None:
     page.locator("aside").get_by_role("button", name="Create", exact=True).click()
     assert Job.objects.get().payload["city"] == 7
     page.close()
-
-
-def test_the_pages_shut_nobody_out_and_fit_a_narrow_screen(person: Persons) -> None:
-    make_job("dead", type="deliver_webhook", last_error="ConnectionError: " + "host/" * 60)
-    operation = bulk.create("purge", Filters(status=Status.FAILED), by="anna")
-    places = (PAGE, "/admin/jobs/bulkoperation/", f"/admin/jobs/bulkoperation/{operation.id}/", NEW)
-    for options in ({"color_scheme": "dark"}, {"viewport": {"width": 320, "height": 800}}):
-        boss = person(**options)
-        page = boss.open(PAGE)
-        for place in places:
-            boss.go(page, place)
-            if "viewport" in options:
-                assert page.evaluate("document.documentElement.scrollWidth") <= 320, place
-            else:
-                assert boss.serious(page) == [], place
-        boss.check()

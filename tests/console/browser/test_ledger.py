@@ -152,26 +152,6 @@ def test_hostile_text_is_text_also_when_it_comes_live(person: Persons) -> None:
     assert page.locator("img").count() == 0
 
 
-def test_a_broken_socket_heals_and_misses_nothing(person: Persons) -> None:
-    jobs = [make_job() for _ in range(5)]
-    boss = person("Viewer")
-    boss.context.add_init_script(
-        """
-        window.sockets = [];
-        window.WebSocket = class extends WebSocket {
-          constructor(url) { super(url); window.sockets.push(this); }
-        };
-        """
-    )
-    page = live(boss.open(LIST))
-    page.evaluate("window.sockets.at(-1).close()")
-    lifecycle.cancel_many([job.id for job in jobs], by="anna")
-    for job in jobs:
-        row(page, job, "cancelled").wait_for()
-    page.locator('#live[data-state="live"]').wait_for()
-    assert page.evaluate("window.sockets.length") >= 2
-
-
 def _tell_created(job: Job) -> None:
     from jobs import events
 

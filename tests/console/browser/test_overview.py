@@ -37,16 +37,6 @@ def test_nobody_is_shut_out_of_a_busy_page(person: Persons, theme: str) -> None:
         assert boss.serious(page) == [], path
 
 
-def test_nothing_is_wider_than_a_narrow_screen(person: Persons) -> None:
-    made = scenery.build(minutes=90)
-    boss = person(viewport={"width": 320, "height": 800})
-    page = boss.open("/admin/")
-    worker = made["workers"][0].id
-    for path in ("", "jobs/queue/", "jobs/queue/mail/", "jobs/worker/", f"jobs/worker/{worker}/"):
-        boss.go(page, f"/admin/{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
-
-
 def test_what_happens_is_on_the_page_without_reloading_it(person: Persons) -> None:
     worker = make_worker(name="host:7", beat_at=timezone.now())
     job = make_job("processing", worker_id=worker.id)

@@ -1,29 +1,21 @@
-"""A range run on an open page: watched from start to end by real workers, zoomed, and read by keys."""
+"""A range run on an open page: painted as it goes, zoomed, and read by keys."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from examples.geonames.models import City
-from examples.geonames.range_jobs import BackfillCells
 from ranges.models import RangeRun
 from tests.console.browser.conftest import Person
 from tests.console.run_scenery import SIZE, busy, failed, make_node, make_run
-from tests.live.conftest import CHECKOUT
 
 type Persons = Callable[..., Person]
 
 LIST = "/admin/ranges/rangerun/"
-CITIES = 1_200
 
 
 def page_of(run: RangeRun) -> str:
@@ -77,66 +69,6 @@ def share_painted(page: Any, y: int) -> dict[str, float]:
             y,
         )
     )
-
-
-@pytest.fixture
-def cities() -> Iterator[None]:
-    City.objects.all().delete()
-    City.objects.bulk_create(
-        City(id=7 * number, name="x", country="NO", latitude=59.9, longitude=10.7, population=1)
-        for number in range(1, CITIES + 1)
-    )
-    yield
-    City.objects.all().delete()
-
-
-@contextmanager
-def worker() -> Iterator[None]:
-    """A real worker on the server's database."""
-    from django.conf import settings
-    from django.db import connections
-
-    database = connections["default"].settings_dict
-    url = f"postgresql:///{database['NAME']}?host={database['HOST']}&user={database['USER']}"
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", "runworker", "--concurrency", "3"],
-        cwd=CHECKOUT,
-        env={**os.environ, "DATABASE_URL": url, "REDIS_URL": settings.COPPICE_REDIS_URL},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@pytest.mark.usefixtures("cities")
-def test_a_run_is_watched_from_its_start_to_its_end(person: Persons) -> None:
-    """Started, paused, resumed and finished on one open page, with a real worker."""
-    run = BackfillCells.create(concurrency=2, leaf=BackfillCells.leaf, params={"seconds": 0.4})
-    page = person("Operator").open(page_of(run))
-    assert "Not started" in page.inner_text("main")
-    with worker():
-        page.get_by_role("button", name="Start").click()
-        drawn(page)
-        until(page, "parseFloat(document.querySelector('[data-cell=percent]').textContent) > 0")
-        page.get_by_role("button", name="Pause", exact=True).click()
-        page.locator(".state-paused").wait_for()
-        run.refresh_from_db()
-        assert run.status == "paused"
-        assert City.objects.filter(cell="").exists()
-        page.get_by_role("button", name="Resume").click()
-        page.locator(".titles .state-completed").wait_for(timeout=60_000)
-        until(page, "document.querySelector('[data-cell=percent]').textContent === '100 %'")
-    assert not City.objects.filter(cell="").exists()
-    until(page, "document.querySelector('[data-part=work]').textContent.includes('ended')")
-    until(page, "document.querySelector('.run-log').textContent.includes('range.completed')")
-    until(page, "Number(document.querySelector('[data-rates]').dataset.drawn) > 0")
-    page.get_by_role("link", name="Verify").click()
-    assert "Both proofs hold, and nothing is left" in page.inner_text("#proof")
 
 
 def test_what_changes_is_painted_while_one_looks(person: Persons) -> None:
