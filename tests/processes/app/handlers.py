@@ -211,7 +211,13 @@ def let_nobody_open_a_file(payload: dict[str, Any], context: Context) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@handler("prove.starts_a_program", isolation="process", timeout=10, max_attempts=1)
+@handler(
+    "prove.starts_a_program",
+    isolation="process",
+    timeout=3,
+    max_attempts=1_000,
+    backoff=Backoff(base=0.2, factor=1.0, cap=0.2),
+)
 def starts_a_program(payload: dict[str, Any], context: Context) -> None:
     program = subprocess.Popen(["sleep", "300"])
     with connection.cursor() as cursor:
@@ -325,9 +331,11 @@ def leave_a_child_behind(payload: dict[str, Any], context: Context) -> Any:
     leave_effect(context)
     match payload["what"]:
         case "a child that lives on":
-            if os.fork() == 0:
-                time.sleep(60)
+            child = os.fork()
+            if child == 0:
+                time.sleep(600)
                 os._exit(0)
+            leave_effect(context, f"left {child}")
             os._exit(3)
         case "what cannot be sent":
             return WaitFor([child("prove.nothing", {"a": lambda: None}, key="a")])
