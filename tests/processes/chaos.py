@@ -86,12 +86,12 @@ def run_chaos(
                     payload={"seconds": rng.choice([0.0, 0.01, 0.2, 1.0])},
                 )
             if rng.random() < IN_FULL_SWING:
-                eventually(lambda: world.one(RUNNING), "something runs", 60)
+                eventually(lambda: world.one(RUNNING), "something runs")
             # Else perhaps within the start of a worker, or right after the kill before.
             time.sleep(rng.uniform(0.0, LONGEST_PAUSE))
             rng.choice(STRIKES)(rng, running)
             running = [each if each.process.poll() is None else start() for each in running]
-        world.all_ended(120)
+        world.all_ended()
         for worker in running:
             worker.stop()
     return Report(

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from config.servers import Postgres
-from tests.processes.running import Running, Tables, eventually, runworker
+from tests.processes.running import PATIENCE, Running, Tables, eventually, runworker
 
 EFFECTS = """
 CREATE TABLE IF NOT EXISTS effect (
@@ -76,12 +76,12 @@ class World(Tables):
     def counts(self) -> dict[str, int]:
         return dict(self.rows("SELECT status, count(*) FROM jobs_job GROUP BY status"))
 
-    def all_ended(self, seconds: float = 120.0) -> None:
+    def all_ended(self, seconds: float = PATIENCE) -> None:
         eventually(
             lambda: self.unfinished() == 0, lambda: f"all jobs ended: {self.counts()}", seconds
         )
 
-    def becomes(self, job_id: str, status: str, seconds: float = 90.0) -> None:
+    def becomes(self, job_id: str, status: str, seconds: float = PATIENCE) -> None:
         eventually(
             lambda: self.status(job_id) == status,
             lambda: f"{status}; it is {self.status(job_id)}, attempts {self.attempts(job_id)}",
@@ -171,7 +171,7 @@ def power_cut(*workers: Running) -> None:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
     for worker in workers:
-        worker.process.wait(10)
+        worker.process.wait(60)
 
 
 def send(number: int, *pids: int) -> None:
@@ -198,7 +198,7 @@ def crash(server: Postgres) -> None:
     """End the server as a power cut would: sessions break, nothing is flushed."""
     postmaster = psutil.Process(int((server.data / "postmaster.pid").read_text().split()[0]))
     postmaster.send_signal(signal.SIGQUIT)  # PostgreSQL's immediate shutdown
-    postmaster.wait(30)
+    postmaster.wait(60)
 
 
 def noise(workers: Iterable[Running]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.processes.failpoints import Failpoint, arm
-from tests.processes.running import CHECKOUT, Tables, eventually
+from tests.processes.running import CHECKOUT, PATIENCE, Tables, eventually
 
 KEYS = (
     "CREATE TABLE toy_key (id bigserial PRIMARY KEY, todo boolean NOT NULL, hits integer NOT NULL)"
@@ -76,7 +76,7 @@ class Runs:
     def reason(self, run: str) -> str:
         return str(self.tables.one("SELECT reason FROM ranges_rangerun WHERE id = %s", run))
 
-    def becomes(self, run: str, status: str, seconds: float = 60.0) -> None:
+    def becomes(self, run: str, status: str, seconds: float = PATIENCE) -> None:
         eventually(
             lambda: self.status(run) == status,
             lambda: f"{status}; it is {self.status(run)} {self.reason(run)}",
@@ -194,7 +194,7 @@ def runs_on(url: str) -> Iterator[Runs]:
         yield Runs(process, tables)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def main() -> None:

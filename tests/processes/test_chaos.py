@@ -6,8 +6,9 @@ import pytest
 
 from tests.processes.chaos import JOBS_PER_KILL, run_chaos
 from tests.processes.harness import World
+from tests.processes.running import amount
 
-KILLS = 25
+KILLS = amount(10, thorough=100)
 
 
 @pytest.mark.parametrize("kills", [KILLS])

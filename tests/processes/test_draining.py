@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from tests.processes.harness import World
-from tests.processes.running import eventually, runworker
+from tests.processes.running import amount, eventually, runworker
 
 
 def test_workers_that_are_replaced_all_the_time_run_each_job_exactly_once(world: World) -> None:
-    amounts = {"prove.effect": 1_200, "prove.query_async": 200, "prove.atomic": 600}
+    amounts = {
+        "prove.effect": amount(400, thorough=4_000),
+        "prove.query_async": amount(80, thorough=800),
+        "prove.atomic": amount(200, thorough=2_000),
+    }
     rounds, each = 3, sum(amounts.values())
     for stop in range(1, rounds + 1):
-        for type, amount in amounts.items():
-            world.enqueue_all(type, amount)
+        for type, number in amounts.items():
+            world.enqueue_all(type, number)
         with runworker(world.url, "--concurrency", "16") as worker:
             worker.wait_for("worker.ready")
             eventually(
@@ -21,7 +25,7 @@ def test_workers_that_are_replaced_all_the_time_run_each_job_exactly_once(world:
             assert worker.stop() == 0
             assert not worker.logged("job.lost")
     with runworker(world.url, "--burst") as worker:
-        assert worker.ended(60) == 0
+        assert worker.ended() == 0
 
     assert world.counts() == {"completed": rounds * each}
     assert set(world.outcomes()) <= {"succeeded", "handed_back"}

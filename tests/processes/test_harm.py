@@ -105,7 +105,7 @@ def test_jobs_that_end_their_process_end_dead_and_bystanders_are_unspent(world: 
     ]
     waiting = world.enqueue_all("prove.effect", 40, payload={"seconds": 0.02})
     with runworker(world.url, "--concurrency", "1") as worker:
-        world.all_ended(90)
+        world.all_ended()
         assert worker.stop() == 0
 
     assert all(dies_three_times(world, job) for job in poison)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 
+import pytest
+
+import jobs
+from jobs import registry
 from tests.processes.harness import World, noise
-from tests.processes.running import Running, eventually, run, runworker
+from tests.processes.running import Running, eventually, runworker
+
+type Enqueue = Callable[[int], str]
 
 DEAF = {"COPPICE_POLL_SECONDS": "600"}
 """Polls are too rare to be of help: only a wake-up starts a job in time."""
@@ -19,24 +26,25 @@ def idle(world: World, worker: Running) -> None:
     )
 
 
-def enqueue(world: World, number: int) -> str:
-    """Through the real thing, which wakes; from a process of its own."""
-    with run(
-        ["manage.py", "enqueue", "prove.effect", "--payload", f'{{"n": {number}}}'], world.url
-    ) as command:
-        assert command.ended() == 0
-    return command.other_output[-1].strip()
+@pytest.fixture
+def enqueue(world: World) -> Iterator[Enqueue]:
+    """Through the real thing, which wakes."""
+    registry.handler("prove.effect")(lambda: None)  # which only workers are to run
+    yield lambda number: str(jobs.enqueue("prove.effect", {"n": number}).id)
+    registry.remove("prove.effect")
 
 
-def test_a_job_starts_by_its_wake_up_alone(world: World) -> None:
+def test_a_job_starts_by_its_wake_up_alone(world: World, enqueue: Enqueue) -> None:
     with runworker(world.url, **DEAF) as worker:
         idle(world, worker)
-        job = enqueue(world, 1)
+        job = enqueue(1)
         world.becomes(job, "completed")
         assert worker.stop() == 0
 
 
-def test_after_its_listening_session_was_ended_a_worker_listens_again(world: World) -> None:
+def test_after_its_listening_session_was_ended_a_worker_listens_again(
+    world: World, enqueue: Enqueue
+) -> None:
     with runworker(world.url, **DEAF) as worker:
         idle(world, worker)
         for number in (1, 2, 3):
@@ -47,7 +55,7 @@ def test_after_its_listening_session_was_ended_a_worker_listens_again(world: Wor
                 "another session",
             )
             idle(world, worker)
-            world.becomes(enqueue(world, number), "completed")
+            world.becomes(enqueue(number), "completed")
 
         assert len(noise([worker])) <= 6
         assert worker.stop() == 0

@@ -37,9 +37,9 @@ def test_jobs_that_a_worker_holds_without_knowing_it_are_run_all_the_same(
 
 
 def test_a_worker_whose_sessions_all_end_again_and_again_loses_nothing(world: World) -> None:
-    ids = world.enqueue_all("prove.effect", 3_000)
+    ids = world.enqueue_all("prove.effect", 1_200)
     with runworker(world.url, "--concurrency", "4") as worker:
-        for done in range(350, 2_800, 350):
+        for done in range(150, 1_100, 150):
             eventually(lambda done=done: world.effect_count() >= done, f"{done} have run")  # type: ignore[misc]
             world.end_sessions()
         world.all_ended()

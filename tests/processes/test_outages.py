@@ -59,7 +59,7 @@ def test_a_database_that_goes_away_and_comes_back_makes_no_job_run_twice(
             outage(own_postgres)
             eventually(lambda: answers(world), "the database answers")
             world.enqueue_all("prove.effect", 20)
-            world.all_ended(90)
+            world.all_ended()
 
             # Nobody's running job was started a second time, and nobody was called dead.
             assert [world.effects(job) for job in long] == [1] * 8
@@ -95,7 +95,7 @@ def test_a_worker_told_to_stop_while_the_database_is_away_writes_its_outcomes_wh
         time.sleep(4)  # the handlers end meanwhile
         own_postgres.start()
 
-        assert worker.ended(60) == 0
+        assert worker.ended() == 0
     assert [world.attempts(job) for job in ids] == [["succeeded"]] * 4
     assert world.counts() == {"completed": 4}
 

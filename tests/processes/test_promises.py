@@ -7,19 +7,9 @@ import time
 
 import pytest
 
+from jobs import lifecycle
 from tests.processes.harness import World, send, workers
-from tests.processes.running import eventually, run, runworker
-
-
-def cancel(world: World, *job_ids: str) -> None:
-    """As a person does."""
-    code = (
-        "import django; django.setup(); from jobs import lifecycle; "
-        f"[lifecycle.cancel(id) for id in {list(job_ids)!r}]"
-    )
-    with run(["-c", code], world.url) as command:
-        assert command.ended() == 0, command.other_output
-
+from tests.processes.running import eventually, runworker
 
 # Cancel
 
@@ -32,7 +22,8 @@ def test_a_cancel_sticks_although_the_handler_heeds_nothing(world: World) -> Non
             for then in ("raise", "retry", "return")
         }
         eventually(lambda: world.effect_count("started") == 3, "they run")
-        cancel(world, *jobs.values())
+        for job in jobs.values():
+            lifecycle.cancel(job)
         # They cannot be stopped, only be asked.
         assert {world.status(job) for job in jobs.values()} == {"processing"}
         world.leave_effect(jobs["return"], "let go")
@@ -61,7 +52,7 @@ def test_a_cancelled_job_is_not_brought_back_by_a_rescue_or_a_hand_back(
         child = world.pid_of(job)
         with runworker(world.url) as other:
             other.wait_for("worker.ready")
-            cancel(world, job)
+            lifecycle.cancel(job)
             match how:
                 case "killed":
                     send(signal.SIGKILL, child)
@@ -85,7 +76,8 @@ def test_a_job_that_waits_for_a_slot_is_cancelled_before_it_starts(world: World)
         [long] = world.enqueue_all("prove.effect", 1, payload={"seconds": 4})
         eventually(lambda: world.effects(long) == 1, "the slot is taken")
         waiting = world.enqueue_all("prove.effect", 3)
-        cancel(world, *waiting)
+        for job in waiting:
+            lifecycle.cancel(job)
         world.all_ended()
         assert worker.stop() == 0
 
@@ -97,7 +89,7 @@ def test_a_job_that_snoozes_for_ever_can_be_cancelled(world: World) -> None:
     with runworker(world.url) as worker:
         [job] = world.enqueue_all("prove.snooze", 1, payload={"seconds": 0.2})
         eventually(lambda: world.effects(job) >= 3, "it comes again and again")
-        cancel(world, job)
+        lifecycle.cancel(job)
         world.becomes(job, "cancelled")
         ran = world.effects(job)
         world.enqueue_all("prove.effect", 5)

@@ -163,7 +163,7 @@ def test_work_outside_a_transaction_is_done_at_least_once(runs: Runs) -> None:
 
 def test_a_key_that_kills_its_worker_is_found_and_all_others_are_done(runs: Runs) -> None:
     run = runs.start("toys.Note", params={"fatal": [50_050]})
-    runs.becomes(run, "partially_failed", 120.0)
+    runs.becomes(run, "partially_failed")
 
     assert runs.failed_keys(run) == [50_050]
     assert runs.is_tiled(0, NOTED, without=(50_050,))

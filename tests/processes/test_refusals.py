@@ -71,7 +71,7 @@ def test_settings_of_the_role_do_not_reach_the_workers_own_sessions(world: World
     name = world.one("SELECT current_database()")
     for setting in UNUSUAL:
         world.rows(f'ALTER DATABASE "{name}" SET {setting}')
-    jobs = world.enqueue_all("prove.nothing", 4_000, max_attempts=1)
+    jobs = world.enqueue_all("prove.nothing", 1_500, max_attempts=1)
     with (
         runworker(world.url, "--concurrency", "8") as first,
         runworker(world.url, "--concurrency", "8") as second,

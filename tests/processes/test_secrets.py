@@ -56,7 +56,7 @@ def test_a_secret_in_a_payload_is_in_no_line_of_its_whole_life(world: World) -> 
             ("die", "failed"),
         ]:
             world.becomes(jobs[then], status)
-        eventually(lambda: worker.logged("type.unknown"), "the alert about an unknown type", 60)
+        eventually(lambda: worker.logged("type.unknown"), "the alert about an unknown type")
         worker.signal(signal.SIGTERM)
         worker.wait_for("worker.draining")
         worker.signal(signal.SIGTERM)

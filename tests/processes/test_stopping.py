@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from jobs import lifecycle
 from tests.processes.harness import World
-from tests.processes.running import Tables, eventually, run, runworker, standins
+from tests.processes.running import Tables, eventually, runworker, standins
 
 
-def stop(url: str, worker_id: str) -> None:
+def stop(worker_id: str) -> None:
     """As a person does."""
-    code = (
-        "import django; django.setup(); from jobs import lifecycle; "
-        f"assert lifecycle.stop_worker({worker_id!r}, by='anna', reason='too hot')"
-    )
-    with run(["-c", code], url) as command:
-        assert command.ended() == 0, command.other_output
+    assert lifecycle.stop_worker(worker_id, by="anna", reason="too hot")
 
 
 def states(tables: Tables) -> dict[str, str]:
@@ -27,7 +23,7 @@ def test_a_process_that_is_asked_to_stop_ends_its_jobs_and_is_not_replaced(world
         eventually(lambda: world.effect_count() == 2, "both are busy")
         first, second = states(world)
 
-        stop(world.url, first)
+        stop(first)
         eventually(lambda: states(world)[first] == "stopped", "it has stopped")
         assert states(world) == {first: "stopped", second: "running"}
         assert world.status(ids[0]) == "completed"
@@ -35,7 +31,7 @@ def test_a_process_that_is_asked_to_stop_ends_its_jobs_and_is_not_replaced(world
         # The other goes on alone, and with it the worker ends.
         later = world.enqueue_all("prove.effect", 4)
         eventually(lambda: all(world.effects(job) for job in later), "the other works")
-        stop(world.url, second)
+        stop(second)
         assert worker.ended() == 0
 
     assert set(states(world).values()) == {"stopped"}
@@ -45,13 +41,13 @@ def test_a_process_that_is_asked_to_stop_ends_its_jobs_and_is_not_replaced(world
     world.history_is_consistent()
 
 
-def test_what_such_a_process_cannot_end_in_time_is_given_up(project_database: str) -> None:
-    tables = Tables(project_database)
+def test_what_such_a_process_cannot_end_in_time_is_given_up(world: World) -> None:
+    tables = world
     with standins(tables.url, "is deaf", "--processes", "2", "--graceful-timeout", "0.5") as worker:
         worker.wait_for("worker.ready", 2)
         eventually(lambda: len(states(tables)) == 2, "both are entered")
         first, second = states(tables)
-        stop(tables.url, first)
+        stop(first)
         worker.wait_for("standin.heard", order="abandon")
         eventually(lambda: states(tables)[first] != "draining", "it has ended")
         assert states(tables)[second] == "running"

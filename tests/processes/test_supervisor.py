@@ -100,7 +100,7 @@ def test_after_the_graceful_timeout_the_worker_gives_up(tables: Tables) -> None:
 
 
 def test_a_child_without_a_pulse_is_killed_and_replaced(tables: Tables) -> None:
-    with standins(tables.url, "has no pulse", COPPICE_HUNG_SECONDS="1") as worker:
+    with standins(tables.url, "has no pulse", COPPICE_HUNG_SECONDS="3") as worker:
         worker.wait_for("worker.hung", 2)
         worker.wait_for("worker.ready", 2)
 

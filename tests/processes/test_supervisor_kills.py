@@ -9,9 +9,9 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from tests.processes.running import Running, Tables, eventually, runworker
+from tests.processes.running import Running, Tables, amount, eventually, runworker
 
-KILLS = int(os.environ.get("COPPICE_TEST_KILLS", "15"))
+KILLS = amount(8, thorough=60)
 WORKERS = 2
 
 
@@ -41,7 +41,7 @@ def test_every_job_completes_once_whoever_is_killed_when(
             time.sleep(rng.uniform(0.0, 1.5))
             strike(rng, tables, workers)
             workers = [each if each.process.poll() is None else start() for each in workers]
-        eventually(lambda: unfinished(tables) == 0, f"{KILLS} kills are overcome", 60)
+        eventually(lambda: unfinished(tables) == 0, f"{KILLS} kills are overcome")
         for each in workers:
             each.stop()
 
