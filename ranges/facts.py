@@ -100,7 +100,7 @@ def _comes_back(run: RangeRun) -> str:
         position = sweep_probe(run, source)
     except (Halted, ProbeTimeout):
         return ""
-    return "" if position is None else f"the row at {position} needs work"
+    return "" if position is None else f"the row at {key_json(source.axis, position)} needs work"
 
 
 def _plain(value: Any) -> Any:

@@ -118,15 +118,16 @@ class Verdict:
         found = []
         if not self.chain:
             where = f", for example at {self.first_break}" if self.first_break else ""
-            found.append(f"the nodes do not follow one another: {self.breaks} breaks{where}")
+            places = "1 break" if self.breaks == 1 else f"{self.breaks:,} breaks"
+            found.append(f"the nodes do not follow one another: {places}{where}")
         if self.multirange is False:
             found.append("the nodes together are not the range of the run")
         if self.ledger is False:
-            found.append(f"the widths of {self.unbalanced} nodes do not add up")
+            found.append(_number(self.unbalanced, "node does", "nodes do", "not add up in width"))
         if self.unfinished:
-            found.append(f"{self.unfinished} nodes have something left")
+            found.append(_number(self.unfinished, "node has", "nodes have", "something left"))
         if self.open_failures:
-            found.append(f"{self.open_failures} failures are open")
+            found.append(_number(self.open_failures, "failure is", "failures are", "open"))
         return tuple(found)
 
     def as_json(self) -> dict[str, Any]:
@@ -136,6 +137,10 @@ class Verdict:
             name: str(value) if name in widths and value is not None else value
             for name, value in asdict(self).items()
         }
+
+
+def _number(count: int, one: str, many: str, rest: str) -> str:
+    return f"{count:,} {one if count == 1 else many} {rest}"
 
 
 def verify(run: RangeRun | UUID | str, *, database: Database | None = None) -> Verdict:

@@ -17,6 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Sum
 
 from jobs import conf, events
 from jobs.answers import ChildResult, Discard, Hold, JobCancelled, Snooze, WaitFor
@@ -207,7 +208,8 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
         run_steps.finish(run, RunStatus.COMPLETED, verdict=proved)
         return _result(run)
     status = RunStatus.PARTIALLY_FAILED if verdict.rows_ok else RunStatus.FAILED
-    count = verdict.rows_failed
+    # Not those that were waived, which have nodes too.
+    count = opened.aggregate(items=Sum("items"))["items"]
     reason = f"{count:,} item{'s' if count != 1 else ''} failed"
     run_steps.finish(run, status, reason=reason, verdict=proved)
     return Snooze(0, quiet=True)

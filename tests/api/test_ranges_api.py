@@ -467,7 +467,7 @@ def test_verify_tells_what_it_found_and_changes_nothing(api: Api) -> None:
     client = api("Viewer")
     verdict = act(client, id, "verify").json()
     assert (verdict["ok"], verdict["is_complete"]) == (True, False)
-    assert verdict["findings"] == ["1 failures are open"]
+    assert verdict["findings"] == ["1 failure is open"]
     assert (verdict["width"], verdict["width_failed"]) == ("1000", "1")
 
     node = RangeNode.objects.filter(kind="strand").latest("lo")

@@ -240,6 +240,16 @@ def test_a_waived_failure_has_a_name_attached_and_the_last_one_completes_the_run
     assert job_of(run).status == "completed"
 
 
+def test_what_was_waived_is_not_counted_when_the_rest_fails_again() -> None:
+    run = Scripted.create().start()
+    Scripted.at_leaf = fail_at(555, 777)
+    assert drive(run).reason == "2 items failed"
+
+    run.waive(RangeFailure.objects.get(key="555"), "known duplicate")
+    run.retry_failed()
+    assert drive(run).reason == "1 item failed"
+
+
 def test_one_failure_can_be_retried_while_the_others_stay_open() -> None:
     run = Scripted.create().start()
     bad = {555, 556, 700}
@@ -336,10 +346,11 @@ def test_what_is_unknown_or_wrong_is_refused_by_name() -> None:
         Scripted.create().pause()
 
 
-def fail_at(key: int) -> Callable[[LeafRange, Any], None]:
+def fail_at(*keys: int) -> Callable[[LeafRange, Any], None]:
     def fail(leaf: LeafRange, context: Any) -> None:
-        if leaf.lo <= key < leaf.hi:
-            raise ValueError(f"bad key {key}")
+        for key in keys:
+            if leaf.lo <= key < leaf.hi:
+                raise ValueError(f"bad key {key}")
 
     return fail
 

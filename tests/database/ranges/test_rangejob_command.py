@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from ranges.progress import progress
 from ranges.retrying import RetryPolicy, fixed
 from ranges.sizing import Leaf
 from ranges.states import RunStatus
-from tests.database.ranges.keyed import Numbered
+from tests.database.ranges.keyed import Dated, Numbered
 
 pytestmark = pytest.mark.django_db
 
@@ -57,6 +58,15 @@ class Finishing(RangeJob):
 
     def process(self, leaf: LeafRange, context: Any) -> int:
         return int(leaf.queryset.update(done=True))
+
+
+class Renewing(RangeJob):
+    name = "shop.Renewing"
+    over = Dated
+    key = "day"
+    todo = Q(at__lt=datetime(2000, 1, 1, tzinfo=UTC))
+
+    def process(self, leaf: LeafRange, context: Any) -> None: ...
 
 
 def run(*arguments: str) -> str:
@@ -343,7 +353,7 @@ class TestVerify:
 
     def test_open_failures_of_a_run_that_ended_are_findings(self) -> None:
         id = ended("--param=bad=[7]")
-        assert "1 failures are open" in found_something("verify", id)
+        assert "1 failure is open" in found_something("verify", id)
 
     def test_rows_that_came_back_are_found(self, keyed_tables: None) -> None:
         Numbered.objects.bulk_create(Numbered(id=n) for n in range(100))
@@ -355,3 +365,20 @@ class TestVerify:
         Numbered.objects.filter(id=42).update(done=False)
         assert "Found: the row at 42 needs work." in found_something("verify", id)
         assert progress(id).percent == 100
+
+    def test_a_row_that_came_back_is_named_by_its_key(self, keyed_tables: None) -> None:
+        moment = datetime(2000, 1, 1, tzinfo=UTC)
+        for day in range(1, 4):
+            Dated.objects.create(day=date(2024, 1, day), at=moment + timedelta(days=day))
+        made = RangeRun.objects.create(
+            name=Renewing.name, axis={"type": "date"}, probing="witness", planned=True,
+            status=RunStatus.COMPLETED, lo=738886, hi=738889, leaf={"max_size": 10},
+        )  # fmt: skip
+        RangeNode.objects.create(
+            run=made, kind="strand", state="done", lo=738886, hi=738889, cur=738889, resv=738889,
+            width_ok=3,
+        )  # fmt: skip
+        assert "All is as it should be." in run("verify", str(made.id))
+        Dated.objects.filter(day="2024-01-02").update(at=moment - timedelta(days=1))
+        text = found_something("verify", str(made.id))
+        assert "Found: the row at 2024-01-02 needs work." in text
