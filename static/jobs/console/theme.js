@@ -3,12 +3,14 @@
 // The server writes the theme that the reader has chosen into the page. Django's own admin remembers
 // its theme in this browser, and both shall agree: whichever was changed last counts. SEEN is the
 // server's theme as this browser saw it last, by which it is known which of the two has changed
-// since; UNSENT is a change that the server has not confirmed.
+// since; UNSENT is a change that the server has not confirmed, and SENT when it confirmed the last one:
+// a page that was asked for before that may not know of it yet.
 "use strict";
 (() => {
   const THEMES = ["auto", "light", "dark"];
   const SEEN = "coppice:theme";
   const UNSENT = "coppice:theme-unsent";
+  const SENT = "coppice:theme-sent";
   const root = document.documentElement;
   const { themeKept } = root.dataset; // undefined: nobody has signed in; empty: nothing chosen
   let sending = Promise.resolve();
@@ -22,12 +24,20 @@
     }
   }
 
-  function write(name, theme) {
+  function write(name, text) {
     try {
-      if (theme === null) localStorage.removeItem(name);
-      else localStorage.setItem(name, theme);
+      if (text === null) localStorage.removeItem(name);
+      else localStorage.setItem(name, text);
     } catch {
       // It lasts as long as the page.
+    }
+  }
+
+  function sentAt() {
+    try {
+      return Number(localStorage.getItem(SENT));
+    } catch {
+      return 0;
     }
   }
 
@@ -41,6 +51,7 @@
     }
     const unsent = read(UNSENT);
     if (unsent !== null) return [unsent, true];
+    if (seen !== null && sentAt() > performance.timeOrigin) return [seen, false];
     if (themeKept !== (seen ?? "")) {
       write("theme", themeKept || "auto");
       write(SEEN, themeKept || null);
@@ -90,6 +101,7 @@
       const answer = await fetch(form.action, { method: "POST", body, headers: { "X-Coppice-Part": "1" }, redirect: "manual", keepalive: true });
       if (answer.status !== 204) return;
       write(SEEN, theme);
+      write(SENT, String(Date.now()));
       if (read(UNSENT) === theme) write(UNSENT, null);
     } catch {
       // The network is away.

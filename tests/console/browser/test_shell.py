@@ -113,3 +113,24 @@ def test_everything_can_be_read_and_sent_without_script(person: Persons) -> None
     assert "Purged test" in page.inner_text(".messagelist")
     assert "priority=2" in page.url
     boss.pages.clear()
+
+
+def test_a_page_that_was_on_its_way_does_not_undo_a_change_of_theme(person: Persons) -> None:
+    boss = person(color_scheme="light")
+    page = boss.open(LIST)
+    old: list[str] = []
+
+    def answer_late(route: Any) -> None:
+        """With the page as it was before the change."""
+        route.fulfill(response=answer, body=old[0])
+
+    answer = page.request.get(page.url)
+    old.append(answer.text())
+    with page.expect_response(lambda found: found.status == 204):
+        page.locator("#theme").click()
+    page.route(f"**{LIST}", answer_late)
+    # It was asked for before the server had the change.
+    page.evaluate("localStorage.setItem('coppice:theme-sent', String(Date.now() + 60_000))")
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    boss.problems.clear()  # a page that was put in is not let at the socket
