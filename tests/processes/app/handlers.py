@@ -331,11 +331,11 @@ def leave_a_child_behind(payload: dict[str, Any], context: Context) -> Any:
     leave_effect(context)
     match payload["what"]:
         case "a child that lives on":
-            child = os.fork()
-            if child == 0:
+            left = os.fork()
+            if left == 0:
                 time.sleep(600)
                 os._exit(0)
-            leave_effect(context, f"left {child}")
+            leave_effect(context, f"left {left}")
             os._exit(3)
         case "what cannot be sent":
             return WaitFor([child("prove.nothing", {"a": lambda: None}, key="a")])
