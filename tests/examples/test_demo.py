@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,13 @@ import psycopg
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
+def free_port() -> str:
+    """One that nobody listens on, not even another run of these tests."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
 @contextmanager
 def demo(
     database: str, redis: str, output: Path, *arguments: str
@@ -28,7 +36,8 @@ def demo(
         "DEBUG": "true",
         "COLUMNS": "200",
     }
-    command = [sys.executable, "manage.py", "demo", "--limit", "400", "--port", "8700", *arguments]
+    command = [sys.executable, "manage.py", "demo", "--limit", "400", "--port", free_port()]
+    command += arguments
     with output.open("wb") as file:
         process = subprocess.Popen(
             command, cwd=CHECKOUT, env=environment, stdout=file, stderr=subprocess.STDOUT
