@@ -20,7 +20,7 @@ from ranges.positions import before, end_key, key_at, width
 from ranges.querying import LIMITS_MILLISECONDS, QuerySource
 from ranges.rates import as_float
 from ranges.sizing import LeafSizer
-from ranges.sources import ProbeTimeout
+from ranges.sources import PLAIN_TEXT_DEPTH, ProbeTimeout
 from ranges.splitting import strand_count
 from ranges.statistics import sampled_share
 
@@ -80,7 +80,11 @@ def plan(
         warnings.append("the first and the last key are not known: no index gives them")
     verdict, null_keys, share = _table(source, bounds, warnings)
     is_empty = bounds is not None and not before(*bounds)
-    items = 0 if is_empty else _items(source, bounds)
+    is_counted = source.counts_rows or source.axis.is_ordinal
+    if not is_counted:
+        depth = PLAIN_TEXT_DEPTH if chosen.max_depth is None else chosen.max_depth
+        warnings.append(f"text is not counted: it is cut into at most 2^{depth} leaves, of no size")
+    items = 0 if is_empty else _items(source, bounds) if is_counted else None
     left = items if items is None or share in (None, 1.0) else round(items * share)
     seconds_per_item = _known_seconds(job_class.name)
     least = 1 if bounds is None or is_empty else least_leaf(source, bounds, chosen.max_depth)
@@ -89,13 +93,14 @@ def plan(
     # Where finished rows cannot be passed over, leaves are made of them as well.
     walked = items if verdict is not None and verdict.probing == "filter" else left
     leaves = None if walked is None else -(-walked // size)
-    strands = 0 if is_empty else strand_count(concurrency=chosen.concurrency, leaves=leaves or 1)
+    likely = leaves or 1 if is_counted else 2 * chosen.concurrency
+    strands = 0 if is_empty else strand_count(concurrency=chosen.concurrency, leaves=likely)
     return Plan(
         job=job_class.name,
         counts="rows" if source.counts_rows else "width",
         lo=None if bounds is None else source.axis.to_json(key_at(source.axis, bounds[0])),
         hi=None if bounds is None else _end_in_json(source, bounds[1]),
-        width=None if bounds is None else width(source.axis, *bounds),
+        width=None if bounds is None or not source.axis.is_ordinal else width(source.axis, *bounds),
         items=items,
         share=share,
         items_left=left,

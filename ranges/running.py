@@ -27,6 +27,7 @@ from jobs.models import Job
 from jobs.texts import describe_error
 from ranges import guard, planting, run_jobs, run_rows, run_steps
 from ranges.bounding import least_leaf
+from ranges.leaves import MOST_ITEMS
 from ranges.loading import Halted, Loaded, load_to_work
 from ranges.merging import merge
 from ranges.models import RangeFailure, RangeNode, RangeRun
@@ -150,7 +151,7 @@ def plan(loaded: Loaded, context: Context) -> int:
         planting.pass_over(nodes, lo, hi)
         return 0
     options = loaded.options
-    run.rows_estimate = min(source.estimate(lo, hi), 2**63 - 1)
+    run.rows_estimate = _estimate(source, lo, hi)
     run_rows.set_columns(run, "rows_estimate")
     sizer = LeafSizer(options.leaf, least=least_leaf(source, (lo, hi), options.max_depth))
     pieces = start_pieces(source, lo, hi, concurrency=run.concurrency, leaf_size=sizer.size())
@@ -159,6 +160,14 @@ def plan(loaded: Loaded, context: Context) -> int:
         "node.split", job_id=run.job_id, queue=run.queue, run_id=loaded.run_id, pieces=count
     )
     return count
+
+
+def _estimate(source: Source, lo: Position, hi: Position) -> int | None:
+    """Of what the work will count; None: the keys tell better how much is left."""
+    estimate = source.estimate(lo, hi)
+    if source.counts_rows:
+        return min(estimate, 2**63 - 1)
+    return estimate if source.axis.is_ordinal and estimate <= MOST_ITEMS else None
 
 
 def _is_done(source: Source, lo: Position, hi: Position) -> bool:

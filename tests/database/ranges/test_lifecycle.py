@@ -496,3 +496,20 @@ def test_what_fails_on_commit_is_told_and_the_leaf_is_done_once() -> None:
     assert run.progress().fenced == 0
     told = JobLog.objects.get(message="what was to be done on commit has failed")
     assert "no broker" in str(told.data)
+
+
+class Spelled(RangeJob):
+    over = TextRange("a", "z")
+
+    progress: ClassVar[list[Any]] = []
+
+    def process(self, leaf: LeafRange, context: Any) -> None:
+        RangeRun.objects.filter(id=context.run_id).update(active_seconds=10.0)
+        self.progress.append(RangeRun.objects.get(id=context.run_id).progress())
+
+
+def test_the_time_that_a_range_of_text_takes_is_told_by_the_share_that_is_done() -> None:
+    assert drive(Spelled.start()).status == RunStatus.COMPLETED
+    halfway = next(known for known in Spelled.progress if known.percent > 50)
+    assert halfway.rows_left is None
+    assert 1 < halfway.eta_seconds[0] < 60

@@ -147,6 +147,10 @@ def test_text_without_a_table_has_a_plan_too() -> None:
 
     found = plan(Words)
     assert (found.lo, found.hi) == ("a", "z")
+    # How many texts there are nobody can say.
+    assert (found.width, found.items, found.leaves, found.seconds) == (None, None, None, None)
+    assert found.strands == 2
+    assert "2^10 leaves" in found.warnings[0]
 
 
 def test_rows_without_a_key_are_told() -> None:
