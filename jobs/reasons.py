@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from django.utils import timezone
-
-from jobs import conf, edges
+from jobs import clocks, conf, edges
 from jobs.database import Database
 from jobs.models import Job
 from jobs.states import State
@@ -57,10 +53,10 @@ def why_not_running(database: Database, job: Job, now: float) -> list[str]:
             return [f"held: {job.hold_reason}" if job.hold_reason else "held"]
         case State.SCHEDULED:
             assert job.due_at is not None
-            return [f"not due until {_said(job.due_at)}", *_nobody(database, job)]
+            return [f"not due until {clocks.said(job.due_at)}", *_nobody(database, job)]
         case State.RETRYING:
             assert job.due_at is not None
-            again = f"runs again at {_said(job.due_at)}"
+            again = f"runs again at {clocks.said(job.due_at)}"
             return [again, *_nobody(database, job)]
         case State.READY:
             return _nobody(database, job, is_ready=True)
@@ -68,11 +64,6 @@ def why_not_running(database: Database, job: Job, now: float) -> list[str]:
             return _abandoned(database, job)
         case _:
             return []
-
-
-def _said(at: datetime) -> str:
-    """In the zone in force: where nobody chose one, the project's."""
-    return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _blocked(database: Database, job: Job) -> list[str]:

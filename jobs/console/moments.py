@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from jobs import clocks
 from jobs.filtering import Filters
 
 
@@ -39,7 +40,7 @@ def _naive(text: str) -> str | None:
 def localised(filters: Filters) -> Filters:
     """The same filters, with their moments in the zone in force: for being said in words."""
     moments: dict[str, Any] = {
-        name: timezone.localtime(value)
+        name: clocks.local(value)
         for name, value in filters.given.items()
         if isinstance(value, datetime)
     }
@@ -48,5 +49,5 @@ def localised(filters: Filters) -> Filters:
 
 def here(at: datetime) -> str:
     """A moment that is told by another clock, by the one in force; "" if both go alike."""
-    local = timezone.localtime(at)
+    local = clocks.local(at)
     return "" if local.utcoffset() == at.utcoffset() else f"{local:%a %Y-%m-%d %H:%M:%S %Z}"

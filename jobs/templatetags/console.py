@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from jobs import clocks
 from jobs.console import moments, words
 
 register = template.Library()
@@ -51,11 +52,10 @@ def moment(at: datetime | None, empty: str = words.NONE) -> SafeString:
     """A time as "5 min ago", with the absolute one in the title; the page's script keeps it right."""
     if at is None:
         return format_html('<span class="none">{}</span>', empty)
-    local = timezone.localtime(at)
     return format_html(
         '<time datetime="{}" title="{}" data-ago>{}</time>',
         at.isoformat(),
-        local.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        clocks.said(at),
         words.ago(at, timezone.now()),
     )
 
@@ -65,7 +65,7 @@ def instant(at: datetime | None) -> SafeString:
     """A time as it is, to the millisecond."""
     if at is None:
         return format_html('<span class="none">{}</span>', words.NONE)
-    local = timezone.localtime(at)
+    local = clocks.local(at)
     text = f"{local:%Y-%m-%d %H:%M:%S}.{local.microsecond // 1000:03d}"
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', at.isoformat(), local.strftime("%Z"), text
@@ -79,7 +79,7 @@ def since(begin: datetime, now: datetime | None = None) -> SafeString:
     return format_html(
         '<time datetime="{}" title="since {}" data-since>{}</time>',
         begin.isoformat(),
-        timezone.localtime(begin).strftime("%Y-%m-%d %H:%M:%S %Z"),
+        clocks.said(begin),
         words.duration(max(0.0, length)),
     )
 
@@ -100,6 +100,18 @@ def length(seconds: float | None) -> SafeString | str:
 def here(at: datetime) -> str:
     """A moment of another clock by the reader's; empty if both go alike."""
     return moments.here(at)
+
+
+@register.filter
+def said(at: datetime) -> str:
+    """A moment to the second, with its zone."""
+    return clocks.said(at)
+
+
+@register.filter
+def stamp(at: datetime) -> str:
+    """A moment by the clock in force, which stands beside it."""
+    return f"{clocks.local(at):%Y-%m-%d %H:%M:%S}"
 
 
 @register.filter

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.http import urlencode
 
-from jobs import conf
+from jobs import clocks, conf
 from jobs.console.lists import AFTER, BEFORE, ROWS
 from jobs.database import DjangoDatabase
 from jobs.models import AuditEntry
@@ -77,7 +77,7 @@ class Ask:
 
     def _said(self, name: str) -> str:
         at = {"from": self.begin, "to": self.end}.get(name)
-        return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}" if at else self.given[name]
+        return clocks.said(at) if at else self.given[name]
 
 
 def ask_of(params: Mapping[str, str]) -> Ask:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.urls import NoReverseMatch, reverse
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from jobs import clocks
 from jobs.console.words import NONE
 from jobs.masking import Reader
 from jobs.models import AuditEntry
@@ -78,7 +78,7 @@ def _said(text: str) -> str:
     """A moment in the zone that the page is in."""
     try:
         at = parse_datetime(text)
-        return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}" if at else text
+        return clocks.said(at) if at else text
     except (ValueError, OverflowError):
         return text
 

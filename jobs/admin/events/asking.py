@@ -15,6 +15,7 @@ from uuid import UUID
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from jobs import clocks
 from jobs.admin.page.reading import ACTIONS
 from jobs.console.lists import AFTER, BEFORE, ROWS
 from jobs.errors import InvalidInput
@@ -227,7 +228,7 @@ def _said(name: str, ask: Ask) -> str:
             return f"event {event_words(value)}"
         case "at":
             assert ask.at is not None
-            return f"from {timezone.localtime(ask.at):%Y-%m-%d %H:%M:%S %Z} back"
+            return f"from {clocks.said(ask.at)} back"
         case "job":
             return f"job {value[-8:]}"
         case _:
@@ -241,7 +242,7 @@ def choices() -> list[tuple[str, str]]:
 
 def moment_for_input(at: datetime | None) -> str:
     """A moment as a date-and-time field shows it."""
-    return f"{timezone.localtime(at):%Y-%m-%dT%H:%M:%S}" if at is not None else ""
+    return f"{clocks.local(at):%Y-%m-%dT%H:%M:%S}" if at is not None else ""
 
 
 def topics(ask: Ask) -> list[str]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from jobs import registry
+from jobs import clocks, registry
 from jobs.admin.ledger import search
 from jobs.admin.ledger.tabs import ACTIVE, OF_STATUS, TABS, Tab
 from jobs.console.lists import AFTER, BEFORE, ROWS, SIZES
@@ -315,10 +315,9 @@ def _said(name: str, values: Mapping[str, Any]) -> str:
     if name == "priority":
         return f"priority {PRIORITIES.get(value, value)}"
     if isinstance(value, datetime):
-        local = timezone.localtime(value) if timezone.is_aware(value) else value
         column, _, side = name.rpartition("_")
         word = "since" if side == "after" else "before"
-        return f"{TIME_WORDS[column]} {word} {local:%Y-%m-%d %H:%M:%S %Z}"
+        return f"{TIME_WORDS[column]} {word} {clocks.said(value)}"
     return Filters(**{name: value}).in_words()
 
 
@@ -326,12 +325,12 @@ def moment_for_input(text: str) -> str:
     """A moment of the address as a date-and-time field shows it."""
     try:
         at = parse_datetime(text)
-    except ValueError:
+        if at is not None and at.tzinfo is not None:
+            at = clocks.local(at)
+    except (ValueError, OverflowError):
         return ""
     if at is None:
         return ""
-    if at.tzinfo is not None:
-        at = timezone.localtime(at.astimezone(UTC))
     return at.strftime("%Y-%m-%dT%H:%M")
 
 

@@ -8,10 +8,9 @@ from typing import Any
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.html import format_html
 
-from jobs import permissions, schedules
+from jobs import clocks, permissions, schedules
 from jobs.console.confirming import Question
 from jobs.console.words import count
 from jobs.models import Schedule
@@ -91,4 +90,4 @@ def question(schedule: Schedule, back: str, next_page: str) -> Question:
 
 
 def _said(at: datetime | None) -> str:
-    return f"{timezone.localtime(at):%Y-%m-%d %H:%M:%S %Z}" if at else "none"
+    return clocks.said(at) if at else "none"
