@@ -194,6 +194,16 @@ class TestActions:
         again = BulkOperation.objects.exclude(id=operation.id).get()
         assert (again.action, again.filters, again.matched) == ("purge", operation.filters, 2)
 
+    def test_the_same_again_begins_with_the_same_priority_and_queue(self) -> None:
+        make_job()
+        for action, arguments, shown in (
+            ("change_priority", {"priority": 1}, '<option value="1" selected>'),
+            ("move_queue", {"queue": "slow"}, 'name="queue" value="slow"'),
+        ):
+            operation = bulk.create(action, Filters(), arguments=arguments, by="anna")
+            BulkOperation.objects.update(status="completed", finished_at=timezone.now())
+            assert shown in read(client_of("Operator"), f"{page_of(operation)}again/"), action
+
     def test_asking_by_the_page_of_the_ledger_leads_here(self) -> None:
         make_job("dead")
         url = "/admin/jobs/job/bulk/?action=retry&state=dead"

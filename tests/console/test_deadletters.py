@@ -220,6 +220,34 @@ class TestWhatIsDone:
         assert client.get(f"{BULK}?action=purge&state=dead&queue=default").status_code == 200
         assert "Empty…" in read(client_of("Viewer", "jobs.purge_all_dead", "jobs.purge_job"), PAGE)
 
+    def test_who_may_not_purge_is_not_asked_to_empty(self) -> None:
+        make_job("dead")
+        assert "Empty…" not in read(client_of("Viewer", "jobs.purge_all_dead"), PAGE)
+
+    def test_asking_about_a_group_leads_back_to_the_same_list(self) -> None:
+        make_job("dead", type="mail", queue="slow", error_fingerprint="a" * 16)
+        client = client_of("Supervisor")
+        text = read(client, PAGE, queue="slow", groups="all")
+        for words in ("Retry all<", "Purge<", "Empty…"):
+            link = re.search(rf'href="([^"]+)">{words}', text)
+            assert link, words
+            asked = read(client, link[1].replace("&amp;", "&"))
+            back = f"{PAGE}?queue=slow&amp;state=dead&amp;groups=all"
+            assert f'href="{back}" data-focus' in asked, words
+
+    def test_more_groups_are_shown_above_the_same_list(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reading, "FEW", 1)
+        for fingerprint in "ab":
+            make_job("dead", queue="slow", error_fingerprint=fingerprint * 16)
+        client = client_of("Viewer")
+        link = re.search(r'href="([^"]+)">Show up to 200', read(client, PAGE, queue="slow"))
+        assert link
+        more = read(client, PAGE + link[1].replace("&amp;", "&").partition("#")[0])
+        assert len(groups_in(more)) == 2
+        assert 'name="queue" value="slow"' in more
+
     @pytest.mark.parametrize("place", ["//evil.example/", "https://evil.example/", "javascript:x"])
     def test_the_way_back_leads_nowhere_else(self, place: str) -> None:
         job = make_job("dead")

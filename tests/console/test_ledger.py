@@ -327,6 +327,42 @@ class TestAllThatMatch:
         client.post(url, {"action": "purge", "confirmed": "yes", "typed": "purge 2"})
         assert BulkOperation.objects.get().matched == 2
 
+    def test_what_was_asked_of_a_worker_is_said_in_words(self) -> None:
+        make_job(queue="mail")
+        for action, more, words in (
+            ("move_queue", {"queue": "slow"}, "it moves 1 job to another queue."),
+            ("change_priority", {"priority": "1"}, "it changes the priority of 1 job."),
+            ("cancel", {}, "it cancels 1 job."),
+        ):
+            url = f"{LIST}bulk/?action={action}&state=ready"
+            data = {"action": action, "confirmed": "yes", **more}
+            text = client_of("Operator").post(url, data, follow=True).content.decode()
+            assert f"A worker was asked: {words}" in text
+
+    def test_nothing_is_asked_about_nothing(self) -> None:
+        client = client_of("Operator")
+        url = f"{LIST}bulk/?action=retry&state=dead&queue=mail"
+        for answer in (client.get(url, follow=True), client.post(url, {}, follow=True)):
+            assert "Nothing was changed. No job matches." in answer.content.decode()
+        assert not BulkOperation.objects.exists()
+
+    def test_the_way_back_leads_to_the_page_of_the_list_that_one_saw(self) -> None:
+        for _ in range(26):
+            make_job("dead")
+        client = client_of("Operator")
+        second = _link(read(client, LIST, state="dead", rows="25"), "next")
+        link = re.search(r'href="([^"]+)">Retry all<', read(client, second))
+        assert link
+        asked = read(client, link[1].replace("&amp;", "&"))
+        back = re.search(r'href="([^"]+)" data-focus', asked)
+        assert back
+        assert back[1].replace("&amp;", "&") == second
+
+    def test_while_a_filter_is_red_there_is_no_menu_for_all(self) -> None:
+        make_job("dead")
+        text = read(client_of("Operator"), LIST, state="dead", priority="9")
+        assert "All that match…" not in text
+
     def test_a_filter_that_was_not_understood_stops_it(self) -> None:
         make_job("dead")
         url = f"{LIST}bulk/?action=retry&state=dead&priority=9"

@@ -130,7 +130,7 @@ class BulkOperationAdmin(ConsoleAdmin):
             filters = Filters.from_json(operation.filters)
             if refusal := _refusal(request, filters):
                 raise InvalidInput(refusal, field="filter")
-            question = acting.about_all(request, action, filters, here)
+            question = acting.about_all(request, action, filters, here, operation.arguments)
             is_typed = not question.type or confirming.typed(request, question.type)
             if request.method != "POST" or question.problem or not is_typed:
                 return self._ask(request, question)
@@ -141,8 +141,7 @@ class BulkOperationAdmin(ConsoleAdmin):
         except CoppiceError as error:
             messages.error(request, f"Nothing was changed. {error}")
             return HttpResponseRedirect(here)
-        number = count(made.matched, is_least=made.matched_is_capped)
-        messages.success(request, f"Asked a worker to do it to {number} jobs.")
+        messages.success(request, acting.asked(action, made))
         return HttpResponseRedirect(self.address("change", made.id))
 
     def _ask(self, request: HttpRequest, question: Question) -> HttpResponse:

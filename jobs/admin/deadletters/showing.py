@@ -47,7 +47,8 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
         letters = None
     listed = ledger_reading.read(ask)
     offered = actions.offered(request, ask.tab)
-    here = f"{request.path}{ask.url(after=ask.after, before=ask.before)}"
+    more = {ALL_GROUPS: "all" if all_groups else None}
+    here = f"{request.path}{ask.url(after=ask.after, before=ask.before, **more)}"
     total = _total()
     context = {
         "title": "Dead letters",
@@ -64,7 +65,7 @@ def show(admin: Any, request: HttpRequest) -> HttpResponse:
         "may_read": may_read(request),
         "may_retry": request.user.has_perm(permissions.RETRY),
         "may_purge": request.user.has_perm(permissions.PURGE),
-        "may_empty": request.user.has_perm(permissions.PURGE_ALL) and total != "0",
+        "may_empty": _may_empty(request) and total != "0",
         "may_edit": may_read(request) and request.user.has_perm(permissions.EDIT),
         "all_that_match": ledger.all_that_match(admin, request, ask, offered, here),
         "bar": bars.bar(ask, may_read=may_read(request)),
@@ -103,6 +104,11 @@ def _choose_one(request: HttpRequest) -> None:
     given["action"] = name
     given.setlist(acting.SELECTED, [id])
     request.POST = given  # type: ignore[assignment]
+
+
+def _may_empty(request: HttpRequest) -> bool:
+    """It is a purge, and the right to make one of everything comes besides."""
+    return request.user.has_perms((permissions.PURGE, permissions.PURGE_ALL))
 
 
 def _total() -> str:

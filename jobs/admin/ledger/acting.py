@@ -6,6 +6,7 @@ changed in the request: it becomes a bulk operation, which a worker carries out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from jobs.console import confirming, sample
 from jobs.console.confirming import Field, Question
 from jobs.console.moments import localised
 from jobs.console.words import PRIORITIES, count
-from jobs.errors import CoppiceError, InvalidInput
+from jobs.errors import Conflict, CoppiceError, InvalidInput
 from jobs.filtering import Filters
 from jobs.models import BulkOperation
 from jobs.templatetags.console import moment
@@ -61,9 +62,20 @@ def act_on_selection(request: HttpRequest, action: Action, back: str) -> HttpRes
     return HttpResponseRedirect(back)
 
 
-def about_all(request: HttpRequest, action: Action, filters: Filters, back: str) -> Question:
-    """The page before a bulk operation. Raises InvalidInput and TooBroad."""
+def about_all(
+    request: HttpRequest,
+    action: Action,
+    filters: Filters,
+    back: str,
+    arguments: Mapping[str, Any] | None = None,
+) -> Question:
+    """The page before a bulk operation; `arguments` are what its fields begin with.
+
+    Raises InvalidInput and TooBroad, and Conflict when nothing matches.
+    """
     preview = bulk.preview(action.name, localised(filters))
+    if not preview.count:
+        raise Conflict("No job matches.")
     number = count(preview.count, is_least=preview.is_capped)
     dates = "died" if action.does.family is Family.DEAD else "created"
     facts: list[tuple[str, Any]] = [("Matching", preview.in_words), ("Jobs", number)]
@@ -78,7 +90,7 @@ def about_all(request: HttpRequest, action: Action, filters: Filters, back: str)
         back=back,
         facts=facts,
         hidden=[("action", action.name)],
-        fields=_fields(request, action),
+        fields=_fields(request, action, arguments or {}),
         sample=reading.rows_of([job.id for job in preview.sample]),
         more=preview.count - len(preview.sample),
         notes=[*action.notes, BULK_NOTE],
@@ -86,6 +98,13 @@ def about_all(request: HttpRequest, action: Action, filters: Filters, back: str)
         is_dangerous=action.is_dangerous,
         problem=_not_typed(request, word),
     )
+
+
+def asked(action: Action, operation: BulkOperation) -> str:
+    """ "A worker was asked: it retries 1,039 jobs." """
+    number = count(operation.matched, is_least=operation.matched_is_capped)
+    sentence = action.sentence.format(jobs=_jobs(operation.matched, number))
+    return f"A worker was asked: it {sentence[0].lower()}{sentence[1:]}"
 
 
 def begin_bulk(request: HttpRequest, action: Action, filters: Filters) -> BulkOperation:
@@ -129,7 +148,7 @@ def _about_selection(
         button=f"{action.imperative} {jobs}",
         back=back,
         hidden=[("action", action.name), ("next", back), *((SELECTED, str(id)) for id in ids)],
-        fields=_fields(request, action),
+        fields=_fields(request, action, {}),
         sample=sample_of,
         more=max(0, len(ids) - len(sample_of)),
         notes=action.notes,
@@ -155,15 +174,16 @@ def _arguments(request: HttpRequest, action: Action) -> dict[str, Any]:
     return {action.argument: action.does.check(value)}
 
 
-def _fields(request: HttpRequest, action: Action) -> list[Field]:
+def _fields(request: HttpRequest, action: Action, arguments: Mapping[str, Any]) -> list[Field]:
+    before = str(arguments.get(action.argument, ""))
     match action.argument:
         case "priority":
             choices = [(str(number), word) for number, word in PRIORITIES.items()]
-            chosen = request.POST.get("priority", "2")
+            chosen = request.POST.get("priority", before or "2")
             return [Field(name="priority", label="New priority", choices=choices, value=chosen)]
         case "queue":
             queues = [queue["name"] for queue in sample.current().get("jobs", {}).get("queues", [])]
-            chosen = request.POST.get("queue", "")
+            chosen = request.POST.get("queue", before)
             return [Field(name="queue", label="New queue", suggestions=queues, value=chosen)]
         case _:
             return []

@@ -22,7 +22,6 @@ from jobs.admin.reading import may_read
 from jobs.bulk import permission_of as bulk_permission
 from jobs.console import confirming, moments, preferences
 from jobs.console.lists import SIZES
-from jobs.console.words import count
 from jobs.errors import CoppiceError, TooBroad
 from jobs.masking import reader
 
@@ -81,8 +80,7 @@ def bulk(admin: Any, request: HttpRequest) -> HttpResponse:
     except CoppiceError as error:
         messages.error(request, f"Nothing was changed. {error}")
         return HttpResponseRedirect(back)
-    number = count(operation.matched, is_least=operation.matched_is_capped)
-    messages.success(request, f"Asked a worker to {action.name.replace('_', ' ')} {number} jobs.")
+    messages.success(request, acting.asked(action, operation))
     return HttpResponseRedirect(_bulk_page(admin, operation.id) or back)
 
 
@@ -141,6 +139,7 @@ def rows_only(admin: Any, request: HttpRequest, state: str = "") -> HttpResponse
 def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
     listed = reading.read(ask)
     offered = actions.offered(request, ask.tab)
+    here = f"{request.path}{ask.url(after=ask.after, before=ask.before)}"
     context = {
         "title": "Jobs",
         "ask": ask,
@@ -152,11 +151,11 @@ def _page(admin: Any, request: HttpRequest, ask: Ask) -> HttpResponse:
         "tabs": bars.tabs(ask, listed.total),
         "actions": offered,
         "may_act": bool(offered),
-        "all_that_match": all_that_match(admin, request, ask, offered),
+        "all_that_match": all_that_match(admin, request, ask, offered, here),
         "bar": bars.bar(ask, may_read=may_read(request)),
         "topics": " ".join(asking.topics(ask)),
         "is_first_page": not (ask.after or ask.before or ask.sort),
-        "here": f"{request.path}{ask.url(after=ask.after, before=ask.before)}",
+        "here": here,
         "newest": ask.url(),
         "list_query": list_query(ask),
         "sizes": [(size, ask.url(rows=str(size)), size == ask.size) for size in SIZES],
@@ -201,12 +200,12 @@ def _hidden(request: HttpRequest) -> frozenset[str]:
 
 
 def all_that_match(
-    admin: Any, request: HttpRequest, ask: Ask, offered: list[actions.Action], back: str = ""
+    admin: Any, request: HttpRequest, ask: Ask, offered: list[actions.Action], back: str
 ) -> list[tuple[actions.Action, str]]:
     """The actions on all that match that this person may take, each with the page that asks first."""
     place = admin.address("bulk")
     return [
-        (action, f"{place}{ask.url(action=action.name, next=back or None)}")
+        (action, f"{place}{ask.url(action=action.name, next=back)}")
         for action in offered
         if not ask.problems and request.user.has_perm(bulk_permission(action.name, ask.whole))
     ]
