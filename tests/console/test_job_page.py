@@ -58,6 +58,14 @@ def dead(**columns: Any) -> Job:
 
 
 class TestReading:
+    def test_jobs_that_it_made_are_in_the_states_that_people_know(self) -> None:
+        parent = make_job(unmet_dependencies=1, wait_count=1)
+        for trait, state in (("dead", "dead"), ("processing", "running"), ("retrying", "retrying")):
+            made = make_job(trait, parent=parent, child_key=trait)
+            text = read(client_of("Viewer"), page_of(parent)).partition("Jobs that it made")[2]
+            row = text.partition(page_of(made))[0].rpartition("<li>")[2]
+            assert f"state-{state}" in row
+
     def test_content_is_hidden_without_the_permission(self) -> None:
         job = dead()
         text = read(client_of("Viewer"), page_of(job))
@@ -235,6 +243,13 @@ class TestActing:
         back = act(client, job, "purge", confirmed="yes", list="state=dead&queue=mail")
         assert "Purged test" in back
         assert 'value="mail"' in back
+
+    def test_what_goes_with_it_is_said_as_one_says_it(self) -> None:
+        job = make_job("dead")
+        make_history(job)
+        make_edge(make_job(), job)
+        words = "Delete it with 1 attempt and 1 log line, and cancel 1 job that waits for it?"
+        assert words in read(client_of("Supervisor"), page_of(job))
 
     def test_a_copy_is_a_new_job_that_says_of_what(self) -> None:
         client = client_of("Operator")

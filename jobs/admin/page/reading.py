@@ -17,6 +17,7 @@ from jobs import conf, permissions
 from jobs.admin.page import acting, buttons, graph, timeline, tracebacks, trees
 from jobs.console import links
 from jobs.console.links import Link
+from jobs.console.words import count
 from jobs.database import DjangoDatabase
 from jobs.limits import limited
 from jobs.masking import Reader, reader
@@ -40,6 +41,14 @@ ACTIONS = frozenset(
     }
 )
 """What people did; other lines of the log may quote an error, or what a handler wrote."""
+STANDING = (
+    "status",
+    "due_at",
+    "next_retry_at",
+    "unmet_dependencies",
+    "cancel_requested_at",
+)
+"""What the state of a job is derived from."""
 
 
 @dataclass(kw_only=True)
@@ -96,15 +105,15 @@ class JobPage:
     @property
     def purge_question(self) -> str:
         """What goes with it, in numbers."""
-        attempts = f"{len(self.attempts)}{'+' if self.more_attempts else ''}"
-        lines = f"{len(self.lines)}{'+' if self.older_lines else ''}"
+        attempts = _number(len(self.attempts), "attempt", is_least=self.more_attempts)
+        lines = _number(len(self.lines), "log line", is_least=bool(self.older_lines))
         waiting = len(self.dependents)
-        more = (
-            f", and cancel {waiting} that wait{'' if waiting > 1 else 's'} for it"
-            if waiting
-            else ""
-        )
-        return f"Delete it with {attempts} attempts and {lines} log lines{more}?"
+        more = ""
+        if waiting:
+            is_one = waiting == 1 and not self.is_graph_cut
+            jobs = _number(waiting, "job", is_least=self.is_graph_cut)
+            more = f", and cancel {jobs} that wait{'s' if is_one else ''} for it"
+        return f"Delete it with {attempts} and {lines}{more}?"
 
 
 def read(request: HttpRequest, id: UUID) -> JobPage | None:
@@ -140,6 +149,11 @@ def read(request: HttpRequest, id: UUID) -> JobPage | None:
         page.contents = contents(job, reader(request.user))
     page.links = [*_links(page, request), *links.of(job, request)]
     return page
+
+
+def _number(number: int, noun: str, *, is_least: bool) -> str:
+    """ "1 attempt", "2 attempts", "50+ attempts"."""
+    return f"{count(number, is_least=is_least)} {noun}{'' if number == 1 and not is_least else 's'}"
 
 
 def _force_in(page: JobPage) -> float | None:
@@ -228,8 +242,9 @@ def _neighbours(page: JobPage, database: DjangoDatabase) -> None:
     page.is_graph_cut = around.is_cut
     page.drawing = graph.draw(around, id)
     made = Job.objects.using(conf.get().database).filter(parent=page.job)
-    rows = made.only("id", "type", "status", "child_key").order_by("child_key")[: graph.LISTED + 1]
-    page.made = list(rows) if page.job.wait_count else []
+    rows = made.only("id", "type", "child_key", *STANDING).order_by("child_key")[: graph.LISTED + 1]
+    seconds = page.now.timestamp()
+    page.made = [(row, row.state_at(seconds)) for row in rows] if page.job.wait_count else []
 
 
 def _links(page: JobPage, request: HttpRequest) -> list[Link]:
