@@ -20,6 +20,10 @@ from tests.console.pictures.catalogue import STRANGER, Picture
 TALLEST = 8_000
 HEIGHTS = {1440: 900, 390: 844}
 TEMPLATE = "pictured"
+FRAMES = """
+() => document.fonts.ready.then(() => new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done)))))
+"""
 NOWHERE = "postgresql://nobody@127.0.0.1:9/nowhere"
 """Nothing answers there."""
 SECONDS = 15_000
@@ -168,10 +172,7 @@ class Camera:
         chip = page.locator("#live:not([hidden])")
         if chip.count():
             page.locator('#live[data-state="live"]').wait_for()
-        page.evaluate(
-            "() => document.fonts.ready.then(() => new Promise((done) =>"
-            " requestAnimationFrame(() => requestAnimationFrame(done))))"
-        )
+        page.evaluate(FRAMES)
 
     def _measure(self, picture: Picture, page: Any) -> None:
         """A page never scrolls sideways."""
@@ -219,3 +220,4 @@ def _resize(page: Any, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
     # Charts and drawings follow with the next frames.
     page.wait_for_timeout(100)
+    page.evaluate(FRAMES)
