@@ -47,16 +47,18 @@ SELECT (SELECT count(*) FROM few),
     (SELECT few.key FROM few, first WHERE few.key > first.key ORDER BY few.key LIMIT 1)
 """
 
-# The first key, and the ends of so many leaves, each found from the one before.
+# The first key, and the ends of so many leaves, each found from the one before. Inside it, a table of
+# the user's with this name would be taken for the statement's own.
 ENDS = """
-WITH RECURSIVE ends(key, leaf) AS (
+WITH RECURSIVE coppice_ends(key, leaf) AS (
     SELECT ({walk} ORDER BY key LIMIT 1), 0
     UNION ALL
     SELECT ({behind} ORDER BY key LIMIT 1 OFFSET %s), leaf + 1
-    FROM ends WHERE key IS NOT NULL AND leaf < %s
+    FROM coppice_ends WHERE key IS NOT NULL AND leaf < %s
 )
-SELECT key FROM ends ORDER BY leaf
+SELECT key FROM coppice_ends ORDER BY leaf
 """
+LAST_END = "coppice_ends.key"
 
 
 class QuerySource:
@@ -156,7 +158,7 @@ class QuerySource:
         """
         looks = self.probing == "witness"
         walk = self.keyed.walk_sql(cur, hi, todo=looks)
-        behind = self.keyed.walk_sql(cur, hi, todo=looks, start="ends.key")
+        behind = self.keyed.walk_sql(cur, hi, todo=looks, start=LAST_END)
         if count < 2 or not self._knows_ends_ahead or not before(cur, hi):
             found = self.next_leaf(cur, hi, size)
             return [] if found is None else [found]

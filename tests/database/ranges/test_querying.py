@@ -22,7 +22,7 @@ from ranges import statistics
 from ranges.axes import DateTimeAxis
 from ranges.keyed import WALK
 from ranges.positions import Position
-from ranges.querying import ENDS, QuerySource
+from ranges.querying import ENDS, LAST_END, QuerySource
 from ranges.sources import ProbeTimeout
 from tests.database.ranges.keyed import (
     Code,
@@ -33,6 +33,7 @@ from tests.database.ranges.keyed import (
     Named,
     Numbered,
     Small,
+    Table,
     Unindexed,
     language_collation,
 )
@@ -318,7 +319,7 @@ def test_the_ends_of_several_leaves_are_found_in_one_walk_of_the_index() -> None
     assert [found.items for found in leaves] == [1_000] * 5
     assert [found.first for found in leaves] == [1, 2_001, 4_001, 6_001, 8_001]
     walk, behind = (
-        source.keyed.walk_sql(0, 30_000, todo=True, start=start) for start in ("", "ends.key")
+        source.keyed.walk_sql(0, 30_000, todo=True, start=start) for start in ("", LAST_END)
     )
     assert walk is not None
     assert behind is not None
@@ -330,6 +331,20 @@ def test_the_ends_of_several_leaves_are_found_in_one_walk_of_the_index() -> None
     assert all("keyed_undone" in scan for scan in scans(plan) if "WorkTable" not in scan)
     # The first key, then of each leaf all its keys and the one behind it.
     assert rows_read(plan, "keyed_numbered") == 1 + 5 * 1_001
+
+
+def test_a_table_may_be_called_as_it_likes() -> None:
+    class Ends(Table):
+        class Meta(Table.Meta):
+            db_table = "ends"
+
+    with connection.schema_editor() as editor:
+        editor.create_model(Ends)
+    Ends.objects.bulk_create(Ends(id=n) for n in range(1, 31))
+    leaves = QuerySource(Ends.objects.all()).next_leaves(0, 100, 10, 4)
+    assert [(found.first, found.upto) for found in leaves] == [(1, 11), (11, 21), (21, 100)]
+    with connection.schema_editor() as editor:
+        editor.delete_model(Ends)
 
 
 def test_ends_that_no_index_gives_in_time_are_found_one_by_one() -> None:
