@@ -6,7 +6,7 @@ says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
@@ -19,6 +19,7 @@ from jobs import conf, permissions
 from jobs.console import confirming, kept
 from jobs.console.confirming import Question
 from jobs.console.pages import back_to
+from jobs.console.words import count
 from jobs.errors import CoppiceError, InvalidInput
 from ranges import console_panel, declaring, lifecycle
 from ranges.models import RangeFailure, RangeRun
@@ -26,6 +27,8 @@ from ranges.states import FailureState, RunStatus
 
 MOST = 100
 """Runs on one page of the list."""
+COUNTED = 10_000
+"""So far failures are counted for a question."""
 ENDED_BADLY = (RunStatus.PARTIALLY_FAILED, RunStatus.FAILED)
 
 
@@ -72,7 +75,7 @@ BUTTONS = (
         icon="repeat",
         states=(RunStatus.RUNNING, RunStatus.PAUSED, *ENDED_BADLY),
         confirm="Work at all open failures again?",
-        what="Works at {failures} open failures of {run} again.",
+        what="Works at {failures} of {run} again.",
         needs_failures=True,
     ),
     Button(
@@ -164,32 +167,55 @@ def act_on_selection(admin: Any, request: HttpRequest) -> HttpResponse:
     if call is None or not chosen:
         messages.warning(request, "Nothing was changed: tick runs, and say what to do with them.")
         return HttpResponseRedirect(here)
-    if call is lifecycle.cancel and not confirming.is_confirmed(request):
-        number = f"{len(chosen):,} {'run' if len(chosen) == 1 else 'runs'}"
-        question = Question(
-            title=f"Cancel {number}?",
-            what=f"Ends {number} for good. What they did stays done.",
-            button=f"Cancel {number}",
-            back=here,
-            hidden=[("action", "cancel_runs"), *(("_selected_action", str(id)) for id in chosen)],
-            is_dangerous=True,
-        )
-        return _confirm(admin, request, question)
+    if call in (lifecycle.cancel, lifecycle.retry_failed) and not confirming.is_confirmed(request):
+        return _confirm(admin, request, _about_many(request.POST["action"], chosen, here))
     options = {"by": request.user.get_username()}
     if call in (lifecycle.pause, lifecycle.cancel):
         options["reason"] = confirming.reason(request)
-    count = 0
+    changed = 0
     for id in chosen:
         try:
             call(id, **options)
         except CoppiceError as error:
             messages.warning(request, str(error))
         else:
-            count += 1
-    if count:
-        messages.success(request, f"{count:,} {'run was' if count == 1 else 'runs were'} {done}.")
+            changed += 1
+    if changed:
+        runs = f"{changed:,} {'run was' if changed == 1 else 'runs were'}"
+        messages.success(request, f"{runs} {done}.")
     kept.forget(console_panel.NAME)
     return HttpResponseRedirect(here)
+
+
+def _about_many(action: str, chosen: list[UUID], here: str) -> Question:
+    number = f"{len(chosen):,} {'run' if len(chosen) == 1 else 'runs'}"
+    hidden = [("action", action), *(("_selected_action", str(id)) for id in chosen)]
+    if action == "retry_failed":
+        return Question(
+            title=f"Retry what failed in {number}?",
+            what=f"Works at {open_failures(chosen)} of {number} again.",
+            button="Retry what failed",
+            back=here,
+            hidden=hidden,
+            has_reason=False,
+        )
+    return Question(
+        title=f"Cancel {number}?",
+        what=f"Ends {number} for good. What they did stays done.",
+        button=f"Cancel {number}",
+        back=here,
+        hidden=hidden,
+        is_dangerous=True,
+    )
+
+
+def open_failures(runs: Sequence[UUID]) -> str:
+    """How many there are in these runs: "1 open failure", "10,000+ open failures"."""
+    failures = RangeFailure.objects.using(conf.get().database)
+    found = failures.filter(run__in=runs, state=FailureState.OPEN).order_by()
+    number = found[: COUNTED + 1].count()
+    shown = count(min(number, COUNTED), is_least=number > COUNTED)
+    return f"{shown} open {'failure' if number == 1 else 'failures'}"
 
 
 def _do(request: HttpRequest, id: UUID, name: str, by: str) -> str | RangeRun:
@@ -203,8 +229,8 @@ def _do(request: HttpRequest, id: UUID, name: str, by: str) -> str | RangeRun:
             lifecycle.pause(id, reason=reason, by=by)
             return "The run is paused. Leaves at work go on to their end."
         case "force_pause":
-            count = lifecycle.force_pause(id, reason=reason, by=by)
-            jobs = "1 job was" if count == 1 else f"{count:,} jobs were"
+            taken = lifecycle.force_pause(id, reason=reason, by=by)
+            jobs = "1 job was" if taken == 1 else f"{taken:,} jobs were"
             return f"The run is paused. {jobs} taken from workers without a sign of life."
         case "resume":
             lifecycle.resume(id, code_version=request.POST.get("code_version"), by=by)
@@ -230,14 +256,14 @@ def _do(request: HttpRequest, id: UUID, name: str, by: str) -> str | RangeRun:
             lifecycle.waive(failure, reason, by=by)
             return f"Key {failure.key[:80]} is waived: it counts as settled."
         case "waive_all":
-            count = lifecycle.waive_all(id, reason, by=by)
-            return f"{count:,} {'failure is' if count == 1 else 'failures are'} waived."
+            waived = lifecycle.waive_all(id, reason, by=by)
+            return f"{waived:,} {'failure is' if waived == 1 else 'failures are'} waived."
         case _:
             raise InvalidInput("is not known here", field="action")
 
 
-def _again(count: int) -> str:
-    return f"{count:,} {'failure is' if count == 1 else 'failures are'} worked at again."
+def _again(number: int) -> str:
+    return f"{number:,} {'failure is' if number == 1 else 'failures are'} worked at again."
 
 
 def _ask(admin: Any, request: HttpRequest, id: UUID, button: Button, here: str) -> HttpResponse:
@@ -246,11 +272,9 @@ def _ask(admin: Any, request: HttpRequest, id: UUID, button: Button, here: str) 
     if run is None:
         messages.warning(request, "Nothing was changed: there is no such run any more.")
         return HttpResponseRedirect(admin.address("changelist"))
-    failures = RangeFailure.objects.using(conf.get().database)
-    open_ones = failures.filter(run=run, state=FailureState.OPEN).count()
     question = Question(
         title=button.confirm,
-        what=button.what.format(run=run.name, failures=f"{open_ones:,}"),
+        what=button.what.format(run=run.name, failures=open_failures([id])),
         button=button.label.removesuffix("…"),
         back=here,
         hidden=[("action", button.name)],

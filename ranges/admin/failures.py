@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import ActionLocation
@@ -23,6 +24,7 @@ from jobs.console.confirming import Question
 from jobs.console.lists import KeysetAdmin, Walk
 from jobs.errors import CoppiceError, InvalidInput
 from ranges import lifecycle
+from ranges.admin import acting
 from ranges.admin.scale import Scale
 from ranges.models import RangeFailure, RangeRun
 from ranges.states import FailureState
@@ -151,11 +153,14 @@ class RangeFailureAdmin(KeysetAdmin):
         description="Retry all that is open in their runs",
         location=EVERYWHERE,
     )
-    def retry(self, request: HttpRequest, queryset: QuerySet[RangeFailure]) -> None:
+    def retry(self, request: HttpRequest, queryset: QuerySet[RangeFailure]) -> HttpResponse | None:
         """Runs retry what failed as a whole: keys that failed together lie in one piece."""
-        runs = queryset.order_by("run_id").values_list("run_id", flat=True).distinct()[:MOST]
+        chosen = queryset.order_by("run_id").values_list("run_id", flat=True).distinct()
+        runs = list(chosen[:MOST])
+        if not confirming.is_confirmed(request):
+            return self._ask_about_runs(request, list(queryset.values_list("pk", flat=True)), runs)
         failures = count = 0
-        for id in list(runs):
+        for id in runs:
             try:
                 failures += lifecycle.retry_failed(id, by=request.user.get_username())
             except CoppiceError as error:
@@ -169,6 +174,22 @@ class RangeFailureAdmin(KeysetAdmin):
                 f"{failures:,} {'failure is' if failures == 1 else 'failures are'} worked at again"
                 f" in {in_runs}.",
             )
+        return None
+
+    def _ask_about_runs(
+        self, request: HttpRequest, ids: list[int], runs: list[UUID]
+    ) -> HttpResponse:
+        in_runs = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
+        question = Question(
+            title=f"Retry what failed in {in_runs}?",
+            what=f"Works at {acting.open_failures(runs)} of {in_runs} again: all that is open there.",
+            button="Retry what failed",
+            back=request.get_full_path(),
+            hidden=[("action", "retry"), *(("_selected_action", str(id)) for id in ids)],
+            has_reason=False,
+        )
+        context = {"title": question.title, "question": question}
+        return self.page(request, "admin/console/confirm.html", context)
 
     def _ask_why(self, request: HttpRequest, ids: list[int], *, asked: bool) -> HttpResponse:
         number = f"{len(ids):,} {'failure' if len(ids) == 1 else 'failures'}"

@@ -395,9 +395,14 @@ class TestFailures:
         run = make_run(lo=0, hi=100)
         make_node(run, 0, 99, (99, "processed"))
         failure = failed(run, 99)
+        failed(run, 98)
         form = {"action": "retry", "_selected_action": [failure.id]}
-        answer = client_of("Operator").post(FAILURES, form, follow=True)
-        assert "1 failure is worked at again in 1 run" in answer.content.decode()
+        client = client_of("Operator")
+        assert "Works at 2 open failures of 1 run again" in client.post(FAILURES, form).text
+        failure.refresh_from_db()
+        assert failure.state == "open"
+        answer = client.post(FAILURES, form | {"confirmed": "yes"}, follow=True)
+        assert "2 failures are worked at again in 1 run" in answer.content.decode()
         failure.refresh_from_db()
         assert failure.state == "retried"
 

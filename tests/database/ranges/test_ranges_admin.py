@@ -99,6 +99,9 @@ def test_runs_are_paused_resumed_cancelled_and_retried_each_by_itself() -> None:
     assert "1 run was cancelled." in act(client, "cancel_runs", run, confirmed="yes")
     run.refresh_from_db()
     assert run.status == RunStatus.CANCELLED
-    assert "set to retry what failed" in act(client, "retry_failed", failed)
+    asked = act(client, "retry_failed", failed)
+    assert "open failure" in asked
+    assert "of 1 run again" in asked
+    assert "set to retry what failed" in act(client, "retry_failed", failed, confirmed="yes")
     failed.refresh_from_db()
     assert failed.status == RunStatus.RUNNING
