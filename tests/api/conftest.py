@@ -15,11 +15,12 @@ def permissions_named(names: Iterable[str]) -> list[Any]:
     """The permissions of names such as "jobs.view_job". Each must exist."""
     from django.contrib.auth.models import Permission
 
-    found = []
-    for name in names:
-        app, _, codename = name.partition(".")
-        found.append(Permission.objects.get(content_type__app_label=app, codename=codename))
-    return found
+    wanted = list(names)
+    rows = Permission.objects.select_related("content_type").filter(
+        codename__in=[name.partition(".")[2] for name in wanted]
+    )
+    found = {f"{row.content_type.app_label}.{row.codename}": row for row in rows}
+    return [found[name] for name in wanted]
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +39,6 @@ def user_of(db: None) -> Callable[..., Any]:
     """`user_of("Operator")`: a new person of a shipped group, of permissions, or "superuser"."""
     from django.contrib.auth.models import Group, User
 
-    from jobs.permissions import GROUPS
-
     numbers = count(1)
 
     def make(group: str | Iterable[str] = (), **columns: Any) -> Any:
@@ -48,10 +47,7 @@ def user_of(db: None) -> Callable[..., Any]:
             return User.objects.create_superuser(name, **columns)
         user = User.objects.create_user(name, **columns)
         if isinstance(group, str):
-            # A test that empties all tables has emptied the groups as well.
-            made, _ = Group.objects.get_or_create(name=group)
-            made.permissions.set(permissions_named(GROUPS[group]))
-            user.groups.add(made)
+            user.groups.add(Group.objects.get(name=group))
         else:
             user.user_permissions.set(permissions_named(group))
         return user

@@ -8,8 +8,6 @@ from typing import Any
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
-from jobs.permissions import GROUPS
-
 
 def client_of(group: str | None = None, *permissions: str) -> Client:
     """Signed in as staff: of a group ("" for none), with more permissions; None: a superuser."""
@@ -17,10 +15,7 @@ def client_of(group: str | None = None, *permissions: str) -> Client:
         f"user-{secrets.token_hex(3)}", is_staff=True, is_superuser=group is None
     )
     if group:
-        # A test that empties all tables has emptied the groups as well.
-        made, _ = Group.objects.get_or_create(name=group)
-        made.permissions.set(_named(name) for name in GROUPS[group])
-        user.groups.add(made)
+        user.groups.add(Group.objects.get(name=group))
     user.user_permissions.add(*(_named(name) for name in permissions))
     client = Client()
     client.force_login(user)
