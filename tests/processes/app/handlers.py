@@ -214,7 +214,7 @@ def let_nobody_open_a_file(payload: dict[str, Any], context: Context) -> None:
 @handler(
     "prove.starts_a_program",
     isolation="process",
-    timeout=3,
+    timeout=10,
     max_attempts=1_000,
     backoff=Backoff(base=0.2, factor=1.0, cap=0.2),
 )
