@@ -178,3 +178,20 @@ def test_no_row_moves_under_the_pointer(person: Persons) -> None:
     letters.mouse.move(5, 5)
     expect(letters.locator("table.letters tbody tr")).to_have_count(2)
     expect(letters.locator("table.letters tbody tr").first).to_contain_text("web")
+
+
+AFTER_TWO_FRAMES = """() => new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => done(window.moved))))"""
+
+
+@pytest.mark.parametrize(("motion", "moves"), [("reduce", False), ("no-preference", True)])
+def test_what_changes_is_tinted_but_for_whom_motion_is_too_much(
+    person: Persons, motion: str, moves: bool
+) -> None:
+    job = make_job()
+    page = live(person("Viewer", reduced_motion=motion).open(f"{LIST}?state=all"))
+    page.evaluate("window.moved = false")
+    page.evaluate("document.addEventListener('animationstart', () => { window.moved = true; })")
+    lifecycle.cancel(job, by="anna")
+    page.locator(f'tr[data-row="{job.id}"][data-state="cancelled"]').wait_for()
+    assert page.evaluate(AFTER_TWO_FRAMES) is moves
