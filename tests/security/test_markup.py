@@ -21,10 +21,10 @@ def test_no_page_of_the_console_or_the_browsable_api_has_it_as_markup() -> None:
     ids = {**rows(), **everything()}
     with_markup(ids)
     owner = User.objects.get(username=MARKUP)
-    for model, name in ((Job, "jobs/job"), (Queue, "jobs/queue"), (RangeRun, "ranges/rangerun")):
+    for logged, name in ((Job, "jobs/job"), (Queue, "jobs/queue"), (RangeRun, "ranges/rangerun")):
         LogEntry.objects.create(
             user=owner,
-            content_type=ContentType.objects.get_for_model(model),
+            content_type=ContentType.objects.get_for_model(logged),
             object_id=ids[name],
             object_repr=MARKUP,
             action_flag=ADDITION,
