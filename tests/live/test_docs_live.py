@@ -191,13 +191,13 @@ def test_the_python_client_of_the_page_hears_events(
 
     thread = threading.Thread(target=listen)
     thread.start()
-    assert heard.get(timeout=20)[0] == "ready"
+    assert heard.get(timeout=90)[0] == "ready"
     tell("job.created", 3, queue="python")
-    found = [heard.get(timeout=20) for _ in range(3)]
+    found = [heard.get(timeout=90) for _ in range(3)]
     assert [(name, event["queue"]) for name, event in found] == [("job.created", "python")] * 3
     enough.set()
     tell("job.created")
-    thread.join(20)
+    thread.join(90)
     assert not thread.is_alive()
 
 
