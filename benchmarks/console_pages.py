@@ -125,7 +125,7 @@ def _letters() -> dict[str, str]:
         "retry": {"state": "dead"},
         "purge": {"state": "dead"},
         "cancel": {"state": "active"},
-        "run_now": {"state": "scheduled"},
+        "run_now": {"state": "active"},
         "change_priority": {"state": "active"},
         "move_queue": {"state": "ready"},
     }
