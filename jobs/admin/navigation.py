@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.console.navigation import MANAGE, Badge, Entry, add
+from jobs.console.words import brief
 
 
 def dead(sample: dict[str, Any]) -> Badge | None:
@@ -13,8 +14,11 @@ def dead(sample: dict[str, Any]) -> Badge | None:
     if not count:
         return None
     about = "about " if "dlq" in found["estimated"] else ""
+    letters = "letter" if count == 1 else "letters"
     return Badge(
-        text=f"{'≈' if about else ''}{count:,}", tone="bad", title=f"{about}{count:,} dead letters"
+        text=f"{'≈' if about else ''}{brief(count)}",
+        tone="bad",
+        title=f"{about}{count:,} dead {letters}",
     )
 
 

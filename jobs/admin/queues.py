@@ -34,7 +34,8 @@ def _paused(sample: dict[str, Any]) -> Badge | None:
     count = paused_queues(sample)
     if not count:
         return None
-    return Badge(text=f"{count:,} paused", tone="warn", title=f"{count:,} queues are paused")
+    queues = "queue is" if count == 1 else "queues are"
+    return Badge(text=f"{count:,} paused", tone="warn", title=f"{count:,} {queues} paused")
 
 
 @admin.register(Queue)

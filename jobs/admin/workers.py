@@ -42,9 +42,8 @@ def _stale(sample: dict[str, Any]) -> Badge | None:
     count = stale_workers(sample)
     if not count:
         return None
-    return Badge(
-        text=f"{count:,} stale", tone="bad", title=f"{count:,} workers show no sign of life"
-    )
+    some = "worker shows" if count == 1 else "workers show"
+    return Badge(text=f"{count:,} stale", tone="bad", title=f"{count:,} {some} no sign of life")
 
 
 @admin.register(Worker)

@@ -65,6 +65,15 @@ def ago(at: datetime, now: datetime) -> str:
     return f"{text} ago" if seconds > 0 else f"in {text}"
 
 
+def brief(number: int) -> str:
+    """A number where there is room for six characters: "99,999", "101k", "2.3M". The page's script
+    says it in the same words.
+    """
+    if number < 100_000:
+        return f"{number:,}"
+    return f"{number // 1_000}k" if number < 1_000_000 else f"{number // 100_000 / 10:.1f}M"
+
+
 def count(number: int | None, *, is_least: bool = False) -> str:
     if number is None:
         return NONE

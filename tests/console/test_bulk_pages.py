@@ -131,7 +131,13 @@ class TestThePage:
     def test_a_least_number_is_called_so(self) -> None:
         operation = made(status="running", matched=10_000, matched_is_capped=True, changed=12_000)
         text = read(client_of("Viewer"), page_of(operation))
-        assert re.search(r"<b>12,000</b> of 10,000\+ or more met<", text)
+        assert re.search(r"<b>12,000</b> of at least 10,000 met<", text)
+
+    def test_at_the_end_the_number_is_known(self) -> None:
+        ended = {"status": "completed", "finished_at": timezone.now()}
+        operation = made(matched=10_000, matched_is_capped=True, changed=33_822, **ended)
+        text = read(client_of("Viewer"), page_of(operation))
+        assert re.search(r"<b>33,822</b> of 33,822 met, 100 %<", text)
 
     def test_nothing_is_there_for_an_id_that_is_none(self) -> None:
         nowhere = "0198c0de-0000-7000-8000-000000000000"

@@ -151,6 +151,15 @@ class TestNavigation:
         assert found["Queues"].badge.text == "1 paused"
         assert '"dead": {"text": "1"' in read(client, "/admin/badges/")
 
+    def test_a_badge_has_room_for_any_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for dlq, text in ((99_999, "≈99,999"), (101_419, "≈101k"), (2_399_999, "≈2.3M")):
+            found = {**sample.current()["jobs"], "dlq": dlq, "estimated": ["dlq"]}
+            monkeypatch.setattr(sample, "current", lambda found=found: {"at": 0, "jobs": found})
+            badge = self.menu(client_of("Viewer"))["Dead letters"].badge
+            assert badge.text == text
+            assert badge.title == f"about {dlq:,} dead letters"
+            monkeypatch.undo()
+
     def test_models_of_others_stand_below_and_ours_do_not(self) -> None:
         found = self.menu(client_of())
         assert "Range failures" not in found

@@ -65,8 +65,10 @@ def shown(operation: BulkOperation, reader: Reader) -> Shown:
     if operation.cap is not None and operation.cap <= goal:
         goal, is_least = operation.cap, False
     per_second, seconds_left = bulk.speed(operation)
-    whole = max(goal, handled)
     is_over = operation.status == "completed"
+    if is_over and is_least:  # all that matched was met: now the number is known
+        goal, is_least = handled, False
+    whole = max(goal, handled)
     percent = None if is_least and not is_over else min(100, 100 * handled // whole) if whole else 0
     return Shown(
         operation=operation,

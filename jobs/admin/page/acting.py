@@ -62,7 +62,8 @@ def _what_happened(job: Job) -> str:
         found = Worker.objects.using(alias).filter(id=line.worker_id)
         by = found.values_list("name", flat=True).first()
     what = f"{line.event.replace('_', ' ')}{f' by {by}' if by else ''}"
-    return f"the job was changed {ago(line.at, timezone.now())} ({what})"
+    when = ago(line.at, timezone.now())
+    return f"the job was changed {'just now' if when == 'now' else when} ({what})"
 
 
 def act(request: HttpRequest, id: UUID, name: str) -> str | UUID:

@@ -17,12 +17,13 @@ function show(frame) {
 }
 
 function fromStats(stats) {
-  const about = stats.estimated.includes("dlq") ? "≈" : "";
-  write("dead", stats.dlq, `${about}${number(stats.dlq)}`, `${about}${number(stats.dlq)} dead letters`);
+  const isAbout = stats.estimated.includes("dlq");
+  const letters = `${number(stats.dlq)} dead letter${stats.dlq === 1 ? "" : "s"}`;
+  write("dead", stats.dlq, `${isAbout ? "≈" : ""}${brief(stats.dlq)}`, `${isAbout ? "about " : ""}${letters}`);
   const paused = stats.queues.filter((queue) => queue.paused).length;
-  write("paused_queues", paused, `${paused} paused`, `${paused} queues are paused`);
+  write("paused_queues", paused, `${paused} paused`, `${paused} ${paused === 1 ? "queue is" : "queues are"} paused`);
   const stale = stats.workers.filter((worker) => stats.at - worker.beat_at > Number(deadAfter)).length;
-  write("stale_workers", stale, `${stale} stale`, `${stale} workers show no sign of life`);
+  write("stale_workers", stale, `${stale} stale`, `${stale} ${stale === 1 ? "worker shows" : "workers show"} no sign of life`);
 }
 
 const ask = throttled(async () => {
@@ -48,6 +49,13 @@ function write(name, isShown, text, title, tone = null) {
     if (tone !== null) badge.className = tone ? `badge badge-${tone}` : "badge";
     else if (badge.dataset.tone) badge.className = `badge badge-${badge.dataset.tone}`;
   }
+}
+
+// As the server says it: 99,999, 101k, 2.3M.
+function brief(value) {
+  if (value < 100_000) return number(value);
+  if (value < 1_000_000) return `${Math.floor(value / 1_000)}k`;
+  return `${(Math.floor(value / 100_000) / 10).toFixed(1)}M`;
 }
 
 function number(value) {
