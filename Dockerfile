@@ -1,7 +1,7 @@
 # One image for the web process, the worker and the commands.
 FROM python:3.13-slim
 
-ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+ENV PYTHONUNBUFFERED=1
 WORKDIR /app
 
 COPY requirements/base.txt requirements/base.txt
@@ -14,6 +14,9 @@ COPY ranges ranges
 COPY worker worker
 COPY templates templates
 COPY static static
+
+# The image's user may not write here, so each process that starts would compile all of it.
+RUN python -m compileall -q config jobs ranges worker
 
 # Static files do not depend on where the image runs; these values are for this step only.
 RUN DATABASE_URL=postgresql://build/build SECRET_KEY=$(head -c 64 /dev/urandom | base64 -w 0) \
