@@ -112,7 +112,7 @@ def addresses(one: dict[str, str]) -> list[str]:
         ("/admin/jobs/auditentry/", {"actor": "person1"}),
         ("/admin/jobs/auditentry/", {"action": "job.retry", "before": "1"}),
         ("/admin/jobs/bulkoperation/", {"show": "live"}),
-        ("/admin/jobs/schedule/", {"which": "on", "after": "schedule 1"}),
+        ("/admin/jobs/schedule/", {"which": "on", "after": "schedule 0-1"}),
         ("/admin/ranges/rangerun/", {"state": "completed"}),
         ("/admin/ranges/rangerun/", {"job": "shop.BackfillUsers"}),
         ("/admin/jobs/job/add/", {"type": "geonames.locate_city"}),
