@@ -50,6 +50,12 @@ function toggle() {
   else live.pause();
 }
 
+// On a narrow screen tabs lie in one line: the one in hand is moved into sight.
+for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
+  const tabs = tab.closest(".tabs");
+  const { left, width } = tab.getBoundingClientRect();
+  tabs.scrollLeft += left - tabs.getBoundingClientRect().left - (tabs.clientWidth - width) / 2;
+}
 // What a page wants to have the focus, without jumping down to it.
 document.querySelector("[data-focus]")?.focus({ preventScroll: true });
 times.start();

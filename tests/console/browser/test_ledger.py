@@ -140,6 +140,17 @@ def test_filters_become_the_address_and_chips_undo_them(person: Persons) -> None
     row(page, other).wait_for()
 
 
+def test_on_a_narrow_screen_the_tab_in_hand_is_in_sight(person: Persons) -> None:
+    page = person("Viewer").open(f"{LIST}?state=dead")
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.reload()
+    tab = page.locator(".tabs [aria-current]")
+    page.locator("#live").wait_for()
+    box = tab.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 320
+
+
 def test_hostile_text_is_text_also_when_it_comes_live(person: Persons) -> None:
     job = make_job("retrying", type=SCRIPT, queue=SCRIPT, last_error=SCRIPT)
     boss = person()
