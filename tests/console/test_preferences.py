@@ -294,6 +294,13 @@ class TestZone:
         text = read(client, f"{LIST}add/", type="send_email")
         assert f'name="zone" value="{KATHMANDU}"' in text
 
+    def test_a_field_names_it_and_not_its_clock_of_today(self) -> None:
+        client = client_of("Operator")
+        choose(client, time_zone="Europe/Berlin")  # CET or CEST: the day that is typed decides
+        job = make_job("scheduled")
+        for url in (f"{LIST}{job.id}/", "/admin/jobs/schedule/add/"):
+            assert "Not before, Europe/Berlin" in read(client, url)
+
     def test_runs_to_come_are_told_by_the_clock_of_their_rule_and_by_ones_own(self) -> None:
         client = client_of("Operator")
         schedule = make_schedule(
