@@ -8,6 +8,8 @@ those until any job runs again: what starting a process takes.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +18,7 @@ from pathlib import Path
 from benchmarks import records
 from benchmarks.draining import QUEUE, fill, numbered, wait_until_all_ended
 from benchmarks.figures import Figure, Goal
-from benchmarks.stage import Database, Scale, Stage, Worker, wait_until
+from benchmarks.stage import CHECKOUT, Database, Scale, Stage, Worker, wait_until
 from jobs import lifecycle
 
 COUNTS = {Scale.FULL: 500, Scale.QUICK: 500, Scale.SMOKE: 200}
@@ -133,11 +135,18 @@ def _aftermath(after: records.Records, at_kill: records.Records, killed_at: floa
 def _chaos(stage: Stage) -> list[Figure]:
     """Many kills at random moments, as the tests do few, with recovery's times made short."""
     from tests.processes.chaos import run_chaos
-    from tests.processes.harness import migrated
+    from tests.processes.harness import World
 
     # What the project's settings ask for where a database is given.
     os.environ |= {"SECRET_KEY": "for a benchmark " * 4, "ALLOWED_HOSTS": "localhost"}
-    world = migrated(stage.server)
+    url = stage.server.url("coppice")
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=CHECKOUT,
+        env={**os.environ, "DATABASE_URL": url},
+        check=True,
+    )
+    world = World(url)
     report = run_chaos(world.url, kills=stage.kills, seed=stage.kills)
     world.history_is_consistent()
     fates = report.fates

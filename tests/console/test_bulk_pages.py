@@ -134,8 +134,13 @@ class TestThePage:
         assert re.search(r"<b>12,000</b> of at least 10,000 met<", text)
 
     def test_at_the_end_the_number_is_known(self) -> None:
-        ended = {"status": "completed", "finished_at": timezone.now()}
-        operation = made(matched=10_000, matched_is_capped=True, changed=33_822, **ended)
+        operation = made(
+            status="completed",
+            finished_at=timezone.now(),
+            matched=10_000,
+            matched_is_capped=True,
+            changed=33_822,
+        )
         text = read(client_of("Viewer"), page_of(operation))
         assert re.search(r"<b>33,822</b> of 33,822 met, 100 %<", text)
 
