@@ -20,8 +20,8 @@ from jobs.models import Worker
 from tests.factories import ago
 
 VARIABLE = re.compile(r"<[^>]+>")
-SUPERUSER, NOBODY, STRANGER = "anna", "emil", ""
-"""Whose page it is: names of `scene.PEOPLE`. `emil` is of no group; "" has not signed in."""
+SUPERUSER, NOBODY, STRANGER = "admin", "newcomer", ""
+"""Whose page it is: names of `scene.PEOPLE`. `newcomer` is of no group; "" has not signed in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ RUN = "admin/ranges/rangerun/<uuid:id>/"
 GROUP = "state=dead&type=deliver_webhook&error_fingerprint=0000000000000000"
 
 PAGES = (
-    Picture(name="overview-viewer", route="admin/", who="clara", also_empty=False),
+    Picture(name="overview-viewer", route="admin/", who="viewer", also_empty=False),
     Picture(name="overview-nobody", route="admin/", who=NOBODY, also_empty=False),
     Picture(name="overview-menu", route="admin/", then=menu, also_empty=False, is_whole=False),
     Picture(
@@ -248,7 +248,7 @@ PAGES = (
             "cancelled",
         )
     ),
-    Picture(name="job-viewer", route=JOB, of="dead job", who="clara"),
+    Picture(name="job-viewer", route=JOB, of="dead job", who="viewer"),
     Picture(name="job-change", route=JOB, of="ready job", then=unfold(".object-tools summary")),
     Picture(name="job-armed", route=JOB, of="dead job", then=press("Purge")),
     Picture(name="job-purge", route=JOB, of="dead job", then=press("Purge"), has_script=False),
@@ -290,7 +290,7 @@ PAGES = (
     Picture(
         name="dead-letters-viewer",
         route="admin/jobs/job/dead-letters/",
-        who="clara",
+        who="viewer",
         also_empty=False,
     ),
     # Queues and workers
@@ -366,7 +366,7 @@ PAGES = (
         then=unfold("#retune summary"),
         is_whole=False,
     ),
-    Picture(name="range-run-viewer", route=RUN, of="running run", who="clara"),
+    Picture(name="range-run-viewer", route=RUN, of="running run", who="viewer"),
     Picture(name="range-runs-none", route="admin/ranges/rangerun/", query="state=running&job=none"),
     Picture(name="range-failures", route="admin/ranges/rangefailure/"),
     Picture(
@@ -406,7 +406,7 @@ PAGES = (
     Picture(
         name="audit-filtered",
         route="admin/jobs/auditentry/",
-        query="actor=boris&from=never",
+        query="actor=operator&from=never",
         also_empty=False,
     ),
     Picture(
@@ -430,7 +430,7 @@ PAGES = (
     Picture(
         name="token-created",
         route="admin/jobs/apitoken/add/",
-        then=fill(press("Save"), id_name="Nightly import", id_username="anna"),
+        then=fill(press("Save"), id_name="Nightly import", id_username="admin"),
         also_empty=False,
     ),
     # Django's own pages
@@ -465,14 +465,14 @@ PAGES = (
         name="login-wrong",
         route="admin/login/",
         who=STRANGER,
-        then=fill(press("Log in"), id_username="anna", id_password="not-hers"),
+        then=fill(press("Log in"), id_username="admin", id_password="not-the-password"),
         also_empty=False,
     ),
     Picture(
         name="logout",
         route="admin/logout/",
         begin="/admin/password_change/",
-        who="dora",
+        who="supervisor",
         then=log_out,
         also_empty=False,
     ),

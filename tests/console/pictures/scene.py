@@ -44,7 +44,13 @@ type Things = dict[str, str]
 """Keys of rows, by the name that the catalogue has for them."""
 
 PASSWORD = "not-a-real-password-71"
-PEOPLE = {"anna": None, "boris": "Operator", "clara": "Viewer", "dora": "Supervisor", "emil": ""}
+PEOPLE = {
+    "admin": None,
+    "operator": "Operator",
+    "viewer": "Viewer",
+    "supervisor": "Supervisor",
+    "newcomer": "",
+}
 """Their groups; None: a superuser."""
 
 TRACEBACK = """\
@@ -257,7 +263,7 @@ def _runs() -> Things:
     RangeFailure.objects.filter(id=waived.id).update(
         state="waived",
         reason="the customer has left",
-        resolved_by="anna",
+        resolved_by="admin",
         resolved_at=ago(minutes=3),
     )
     usual = {
@@ -356,7 +362,7 @@ def _schedules() -> Things:
 
 
 def _bulk_operations() -> Things:
-    usual = {"created_by": "boris", "before": ago(minutes=9), "address": "10.20.0.7"}
+    usual = {"created_by": "operator", "before": ago(minutes=9), "address": "10.20.0.7"}
     hooks = {"status": "failed", "type": "deliver_webhook"}
     ended = BulkOperation.objects.create(
         **usual, action="retry", filters=hooks, status="completed", matched=12_480, changed=12_031,
@@ -393,14 +399,14 @@ def _bulk_operations() -> Things:
 def _webhooks() -> Things:
     ops = Webhook.objects.create(
         name="Operations channel", url="https://chat.example.com/hooks/T02/coppice", secret="hush",
-        events=["alert.*", "worker.lost"], created_by="anna", created_at=ago(days=40),
+        events=["alert.*", "worker.lost"], created_by="admin", created_at=ago(days=40),
     )  # fmt: skip
     Webhook.objects.create(
         name="Pager", url="https://pager.example.net/v2/enqueue", secret="hush", enabled=False,
-        events=["alert.dead_letters"], created_by="dora", created_at=ago(days=3),
+        events=["alert.dead_letters"], created_by="supervisor", created_at=ago(days=3),
     )  # fmt: skip
     AlertRecipient.objects.create(address="ops@shop.example", events=["alert.dead_letters"])
-    AlertRecipient.objects.create(address="dora@shop.example", events=["alert.*"])
+    AlertRecipient.objects.create(address="supervisor@shop.example", events=["alert.*"])
     for minutes, event, status, code, error in (
         (2_000, "worker.lost", "delivered", 200, ""),
         (700, "alert.dead_letters", "failed", 503, "503 Service Unavailable"),
@@ -418,9 +424,9 @@ def _webhooks() -> Things:
 
 def _stock() -> Things:
     """What Django's own pages show."""
-    anna = User.objects.get(username="anna")
-    token, _ = tokens.create(anna, "Warehouse import")
-    tokens.create(User.objects.get(username="boris"), "Nightly exports")
+    admin = User.objects.get(username="admin")
+    token, _ = tokens.create(admin, "Warehouse import")
+    tokens.create(User.objects.get(username="operator"), "Nightly exports")
     type(token).objects.filter(id=token.id).update(last_used_at=ago(minutes=4))
     for id, name, country, latitude, longitude, population in (
         (2_950_159, "Berlin", "DE", 52.52437, 13.41053, 3_426_354),
@@ -439,7 +445,7 @@ def _stock() -> Things:
     )  # fmt: skip
     return {
         "token": str(token.id),
-        "user": str(User.objects.get(username="boris").pk),
+        "user": str(User.objects.get(username="operator").pk),
         "group": str(Group.objects.get(name="Operator").pk),
         "city": "2950159",
         "country": "DE",
@@ -449,19 +455,19 @@ def _stock() -> Things:
 def _audit(things: Things) -> Things:
     dead, purged = things["dead job"], things["purged job"]
     for minutes, actor, action, scope, object_id, changed, reason, data in (
-        (9_000, "dora", "webhook.create", "Operations channel", things["webhook"], 1, "", {}),
-        (2_900, "anna", "schedule.create", "Morning digest", things["schedule"], 1, "",
+        (9_000, "supervisor", "webhook.create", "Operations channel", things["webhook"], 1, "", {}),
+        (2_900, "admin", "schedule.create", "Morning digest", things["schedule"], 1, "",
          {"after": {"cron": "0 8 * * 1-5", "time_zone": "Europe/Berlin"}}),
-        (700, "boris", "bulk.retry", "status failed, type deliver_webhook", things["bulk operation"],
+        (700, "operator", "bulk.retry", "status failed, type deliver_webhook", things["bulk operation"],
          12_031, "the provider is back", {"matched": 12_480, "cap": None}),
-        (190, "dora", "job.purge", f"send_email {purged}", purged, 1, "a test order", {}),
-        (61, "anna", "job.cancel", f"send_digest {things['cancelled job']}", things["cancelled job"], 1,
+        (190, "supervisor", "job.purge", f"send_email {purged}", purged, 1, "a test order", {}),
+        (61, "admin", "job.cancel", f"send_digest {things['cancelled job']}", things["cancelled job"], 1,
          "", {}),
-        (14, "boris", "job.change", f"write_invoice {things['ready job']}", things["ready job"], 1, "",
+        (14, "operator", "job.change", f"write_invoice {things['ready job']}", things["ready job"], 1, "",
          {"before": {"priority": 2}, "after": {"priority": 1}}),
-        (9, "anna", "queue.pause", "reports", "reports", 1, "warehouse migration until 15:00", {}),
-        (5, "boris", "job.retry", f"deliver_webhook {dead}", dead, 0, "their certificate is new", {}),
-        (3, "anna", "range.waive", "shop.BackfillUsers", things["running run"], 1,
+        (9, "admin", "queue.pause", "reports", "reports", 1, "warehouse migration until 15:00", {}),
+        (5, "operator", "job.retry", f"deliver_webhook {dead}", dead, 0, "their certificate is new", {}),
+        (3, "admin", "range.waive", "shop.BackfillUsers", things["running run"], 1,
          "the customer has left", {}),
     ):  # fmt: skip
         AuditEntry.objects.create(
@@ -478,7 +484,7 @@ def _feed(things: Things) -> None:
     now = timezone.now().timestamp()
     run = things["running run"]
     told: list[tuple[float, Event]] = [
-        (540, Event("queue.paused", queue="reports", facts={"by": "anna",
+        (540, Event("queue.paused", queue="reports", facts={"by": "admin",
             "reason": "warehouse migration until 15:00"})),
         (61, _job("job.dlq_entry", "deliver_webhook", "webhooks", things["dead job"], error=ERROR)),
         (44, _job("job.retry_scheduled", "deliver_webhook", "webhooks", things["retrying job"],
@@ -491,8 +497,8 @@ def _feed(things: Things) -> None:
         name = random.choice(["job.started", "job.completed", "job.completed", "job.created"])
         told.append((second, _job(name, kind, queue, str(new_uuid()))))
     of_run: list[tuple[float, str, dict[str, Any]]] = [
-        (1_180.0, "range.started", {"by": "anna"}),
-        (840.0, "range.retuned", {"by": "anna", "concurrency": 8}),
+        (1_180.0, "range.started", {"by": "admin"}),
+        (840.0, "range.retuned", {"by": "admin", "concurrency": 8}),
         (300.0, "node.split", {"lo": "21875000", "hi": "25000000"}),
         (122.0, "node.retrying", {"lo": "22000000", "hi": "22001000", "error": "ValueError: no such country"}),
         (119.0, "node.bisected", {"lo": "22000000", "hi": "22000001"}),
