@@ -17,6 +17,7 @@ from jobs.console.admins import ConsoleAdmin
 from jobs.console.confirming import Question
 from jobs.console.navigation import Badge, Entry
 from jobs.console.sample import stale_workers
+from jobs.console.words import sentence
 from jobs.database import DjangoDatabase
 from jobs.errors import Conflict, CoppiceError, NotFound
 from jobs.models import Worker
@@ -117,7 +118,7 @@ class WorkerAdmin(ConsoleAdmin):
                 id, reason=confirming.reason(request), by=request.user.get_username()
             )
         except Conflict as error:
-            messages.warning(request, f"Nothing was changed: {error}.")
+            messages.warning(request, f"Nothing was changed: {sentence(error)}")
         else:
             if asked:
                 messages.success(request, f"{worker.name} was asked to stop. {WHAT}")
@@ -141,7 +142,7 @@ class WorkerAdmin(ConsoleAdmin):
         try:
             messages.success(request, _act(request, worker, name))
         except CoppiceError as error:
-            messages.warning(request, f"Nothing was changed: {error}.")
+            messages.warning(request, f"Nothing was changed: {sentence(error)}")
         else:
             here = self.address("changelist") if name == "forget" else here
         kept.forget(fleet.NAME)

@@ -20,6 +20,7 @@ from django.views import View
 from jobs import permissions
 from jobs.console import navigation
 from jobs.console.navigation import Entry
+from jobs.console.words import sentence
 from jobs.errors import Conflict, InvalidInput, NotFound
 
 _pages: dict[str, type[Page]] = {}
@@ -108,7 +109,7 @@ def telling(request: HttpRequest, done: str) -> Iterator[None]:
     try:
         yield
     except Conflict as error:
-        messages.warning(request, f"Nothing was changed: {error}.")
+        messages.warning(request, f"Nothing was changed: {sentence(error)}")
     except NotFound as error:
         messages.warning(request, f"Nothing was changed: {error}. It may have been purged.")
     except InvalidInput as error:

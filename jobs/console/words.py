@@ -65,6 +65,11 @@ def ago(at: datetime, now: datetime) -> str:
     return f"{text} ago" if seconds > 0 else f"in {text}"
 
 
+def sentence(text: object) -> str:
+    """With one full stop at its end, whoever wrote it."""
+    return f"{str(text).rstrip('. ')}."
+
+
 def brief(number: int) -> str:
     """A number where there is room for six characters: "99,999", "101k", "2.3M". The page's script
     says it in the same words.

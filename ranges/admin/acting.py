@@ -19,7 +19,7 @@ from jobs import conf, permissions
 from jobs.console import confirming, kept
 from jobs.console.confirming import Question
 from jobs.console.pages import back_to
-from jobs.console.words import count
+from jobs.console.words import count, sentence
 from jobs.errors import CoppiceError, InvalidInput
 from ranges import console_panel, declaring, lifecycle
 from ranges.models import RangeFailure, RangeRun
@@ -147,7 +147,7 @@ def act(admin: Any, request: HttpRequest, id: UUID) -> HttpResponse:
     except InvalidInput as error:
         messages.error(request, f"Nothing was changed. {error}")
     except CoppiceError as error:
-        messages.warning(request, f"Nothing was changed: {error}.")
+        messages.warning(request, f"Nothing was changed: {sentence(error)}")
     else:
         if isinstance(done, RangeRun):
             messages.success(request, "This is a new run of the same range. It is not started.")

@@ -244,6 +244,12 @@ class TestActing:
         assert "Purged test" in back
         assert 'value="mail"' in back
 
+    def test_coppices_own_jobs_are_not_offered_as_copies(self) -> None:
+        own = next(name for name in registry.types() if registry.is_internal(name))
+        client = client_of("Supervisor")
+        assert 'value="copy"' not in read(client, page_of(make_job("completed", type=own)))
+        assert 'value="copy"' in read(client, page_of(make_job("completed")))
+
     def test_what_goes_with_it_is_said_as_one_says_it(self) -> None:
         job = make_job("dead")
         make_history(job)

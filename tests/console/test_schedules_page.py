@@ -296,6 +296,12 @@ class TestTheButtons:
         one.refresh_from_db()
         assert one.next_slot
 
+    def test_what_the_type_refuses_is_said_in_one_sentence(self) -> None:
+        one = new(type="geonames.find_city", payload={"name": "Ulm"})
+        Schedule.objects.filter(id=one.id).update(payload={})
+        text = act(client_of("Operator"), one, "run").content.decode()
+        assert "Nothing was changed: payload.name: This field is required.<" in text
+
     def test_run_now_makes_a_job_and_moves_no_slot(self) -> None:
         one = new()
         before = Schedule.objects.get(id=one.id).next_slot

@@ -18,7 +18,7 @@ from django.utils.dateparse import parse_datetime
 from jobs import audit, conf, lifecycle, permissions
 from jobs.admin.page import buttons
 from jobs.console import confirming
-from jobs.console.words import ago
+from jobs.console.words import ago, sentence
 from jobs.drafts import refuse_internal
 from jobs.enqueueing import enqueue
 from jobs.errors import Conflict, CoppiceError, InvalidInput, NotFound
@@ -81,7 +81,7 @@ def act(request: HttpRequest, id: UUID, name: str) -> str | UUID:
         )
         return ""
     except CoppiceError as error:
-        messages.warning(request, f"Nothing was changed: {error}.")
+        messages.warning(request, f"Nothing was changed: {sentence(error)}")
         return ""
     messages.success(request, done)
     return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jobs import permissions
+from jobs import permissions, registry
 from jobs.models import Job
 from jobs.states import TERMINAL, State
 
@@ -98,6 +98,8 @@ def offered(
     """`may_force`: it was asked to stop long enough ago, or its worker shows no sign of life."""
 
     def may(button: Button) -> bool:
+        if button.name == "copy" and registry.is_internal(job.type):
+            return False
         if button.name == "mark_lost" and not may_force:
             return False
         return state in button.states and all(has_perm(each) for each in button.needs)

@@ -15,7 +15,7 @@ from jobs import conf, lifecycle, permissions, registry
 from jobs.admin.page import acting, buttons, editing, purges, reading
 from jobs.console import confirming, sample
 from jobs.console.confirming import Question
-from jobs.console.words import PRIORITIES
+from jobs.console.words import PRIORITIES, sentence
 from jobs.errors import CoppiceError, InvalidInput
 from jobs.masking import MASKED, reader
 from jobs.models import Job
@@ -136,7 +136,7 @@ def _save(request: HttpRequest, job: Job, text: str) -> str:
     except InvalidInput as error:
         return str(error)
     except CoppiceError as error:
-        return f"Nothing was saved: {error}."
+        return f"Nothing was saved: {sentence(error)}"
     done = "The payload was changed and the job retried." if retries else "The payload was changed."
     messages.success(request, done)
     return ""

@@ -22,7 +22,7 @@ from jobs.console import pages
 from jobs.console.admins import ConsoleAdmin
 from jobs.console.lists import ROWS, SECONDS, SIZES, size_of
 from jobs.console.navigation import Entry
-from jobs.console.words import PRIORITIES
+from jobs.console.words import PRIORITIES, sentence
 from jobs.database import DjangoDatabase
 from jobs.drafts import refuse_internal
 from jobs.errors import CoppiceError, NotFound, TooBroad
@@ -169,7 +169,7 @@ class ScheduleAdmin(ConsoleAdmin):
         try:
             acting.act(request, schedule, action, self._job_address)
         except CoppiceError as error:
-            messages.error(request, f"Nothing was changed: {error}.")
+            messages.error(request, f"Nothing was changed: {sentence(error)}")
         return pages.back_to(request, back)
 
     def _form(self, request: HttpRequest, found: Form, *, status: int = 200) -> HttpResponse:

@@ -3,10 +3,31 @@
 //   <button data-confirm="Cancel 3 jobs?">Cancel</button>
 //
 // The first press asks, the second within five seconds does it. Without this script the server asks.
+//
+// And no form is sent twice: a press while the one before is on its way does nothing.
 
 const SECONDS = 5;
 
+let sent = new WeakSet();
+
+function sendOnce() {
+  addEventListener("submit", (event) => {
+    const form = event.target;
+    if (event.defaultPrevented || form.method !== "post") return;
+    if (sent.has(form)) {
+      event.preventDefault();
+      return;
+    }
+    sent.add(form);
+    setTimeout(() => sent.delete(form), SECONDS * 1000); // the answer may never come
+  });
+  addEventListener("pageshow", () => {
+    sent = new WeakSet(); // somebody came back
+  });
+}
+
 export function start() {
+  sendOnce();
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("button[data-confirm]");
     if (!button) return;

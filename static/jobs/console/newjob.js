@@ -77,13 +77,3 @@ form?.addEventListener("input", () => {
   clearTimeout(timer);
   timer = setTimeout(check, AFTER);
 });
-
-// A second press while the first is on its way does nothing; coming back makes the buttons work again.
-let isSent = false;
-form?.addEventListener("submit", (event) => {
-  if (isSent) event.preventDefault();
-  isSent = true;
-});
-addEventListener("pageshow", () => {
-  isSent = false;
-});
