@@ -224,6 +224,8 @@ class Tasks:
 def _close_connections() -> None:
     """A lane's thread ends, and with it whatever connections it opened."""
     if "django.db" in sys.modules:
+        from django.conf import settings
         from django.db import connections
 
-        connections.close_all()
+        if settings.configured:
+            connections.close_all()
