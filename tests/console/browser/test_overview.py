@@ -15,6 +15,7 @@ from jobs.models import Job, Rollup, Worker
 from tests.console import scenery
 from tests.console.browser.conftest import Person
 from tests.factories import ago, make_job, make_worker
+from tests.processes.running import eventually
 
 type Persons = Callable[..., Person]
 
@@ -152,6 +153,8 @@ def test_without_script_it_is_all_there_to_be_read(person: Persons) -> None:
     make_worker(name="host:7")
     make_job("dead")
     page = person("Operator", java_script_enabled=False).open("/admin/")
+    # The numbers may be those of a second ago.
+    eventually(lambda: page.reload() and page.get_by_text("host:7").count(), "the worker is shown")
     assert page.get_by_text("host:7").first.is_visible()
     assert not page.locator(".chart").first.is_visible()
     page.locator(".twin summary").click()
