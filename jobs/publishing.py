@@ -201,9 +201,7 @@ class Publisher:
                     changed.wait_for(self._is_in_a_hurry, GATHER_SECONDS)
                 batch, counts = self._take()
             try:
-                if client is None:
-                    client = _connect(self.url)
-                _send(client, batch, counts)
+                client = _sent(client, self.url, batch, counts)
             except Exception as error:  # noqa: BLE001 - the thread must outlive whatever it was
                 _drop(client)
                 client = None
@@ -274,6 +272,25 @@ def _connect(url: str) -> redis.Redis:
         socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
         retry=Retry(NoBackoff(), 0),
     )
+
+
+def _sent(
+    client: redis.Redis | None,
+    url: str,
+    batch: Sequence[tuple[float, Event]],
+    counts: dict[str, int],
+) -> redis.Redis:
+    """The connection by which it went. One that was cut while nothing was said costs no event."""
+    if client is not None:
+        try:
+            _send(client, batch, counts)
+        except redis.ConnectionError:
+            _drop(client)
+        else:
+            return client
+    client = _connect(url)
+    _send(client, batch, counts)
+    return client
 
 
 def _drop(client: redis.Redis | None) -> None:

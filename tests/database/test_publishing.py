@@ -73,6 +73,18 @@ def own_valkey() -> Iterator[Valkey]:
     place.remove()
 
 
+def test_a_connection_that_was_cut_while_nothing_was_said_costs_no_event(
+    publisher: Publisher, redis_url: str
+) -> None:
+    tell(publisher, "job.created")
+    assert publisher.flush(90)
+    with redis.Redis.from_url(redis_url) as client:
+        assert client.client_kill_filter(_type="normal", skipme=True)
+    tell(publisher, "job.completed")
+    assert publisher.flush(90)
+    assert [entry["name"] for entry in entries(redis_url)] == ["job.created", "job.completed"]
+
+
 def test_an_event_becomes_an_entry_of_the_stream(publisher: Publisher, redis_url: str) -> None:
     publisher.room("job.completed", 1)
     publisher.put([Event("job.completed", "0198", "resize", "images", {"attempt": 1})])
