@@ -16,7 +16,7 @@ from django.utils import timezone
 from jobs.admin.events import reading
 from jobs.admin.events.asking import Ask
 from jobs.admin.events.lines import data_of, shown
-from jobs.admin.ledger.exporting import cell, in_threads, line
+from jobs.admin.ledger.exporting import cell, in_threads, json_object, line
 from jobs.context import LOG_LENGTH
 from jobs.database import DjangoDatabase
 from jobs.errors import TooBroad
@@ -55,7 +55,8 @@ class Export:
     kind: str
 
     def response(self, request: HttpRequest) -> StreamingHttpResponse:
-        parts = self._csv() if self.kind == "csv" else self._json()
+        is_csv = self.kind == "csv"
+        parts = self._csv() if is_csv else json_object("events", self._chunks())
         # A server that speaks ASGI would gather an ordinary iterator before it sends anything.
         content: Any = in_threads(parts) if isinstance(request, ASGIRequest) else parts
         answer = StreamingHttpResponse(content, content_type=FORMATS[self.kind])
@@ -74,16 +75,6 @@ class Export:
             yield "".join(line([cell(row[name]) for name in COLUMNS]) for row in chunk)
             if ended:
                 yield line([f"# {written:,} lines; {ended}"])
-
-    def _json(self) -> Iterator[str]:
-        yield '{"events": ['
-        written, why = 0, ""
-        for chunk, ended in self._chunks():
-            why = ended
-            texts = [json.dumps(row, ensure_ascii=False) for row in chunk]
-            yield (",\n" if written and texts else "\n") + ",\n".join(texts)
-            written += len(chunk)
-        yield f"\n], {json.dumps({'count': written, 'complete': not why, 'note': why})[1:]}"
 
     def _chunks(self) -> Iterator[tuple[list[dict[str, Any]], str]]:
         """Lines, and why nothing follows although there may be more."""

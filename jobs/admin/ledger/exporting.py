@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -66,7 +66,7 @@ class Export:
         return response
 
     def parts(self) -> Iterator[str]:
-        return self._csv() if self.format == "csv" else self._json()
+        return self._csv() if self.format == "csv" else json_object("jobs", self._chunks())
 
     def _csv(self) -> Iterator[str]:
         columns = [*COLUMNS, *(["error"] if self.reader.reads else [])]
@@ -78,16 +78,6 @@ class Export:
             yield "".join(line([cell(row[name]) for name in columns]) for row in chunk)
         if why:
             yield line([f"# {written:,} rows; {why}"])
-
-    def _json(self) -> Iterator[str]:
-        yield '{"jobs": ['
-        written, why = 0, ""
-        for chunk, ended in self._chunks():
-            why = ended
-            texts = [json.dumps(row, ensure_ascii=False) for row in chunk]
-            yield (",\n" if written and texts else "\n") + ",\n".join(texts)
-            written += len(chunk)
-        yield f"\n], {json.dumps({'count': written, 'complete': not why, 'note': why})[1:]}"
 
     def _chunks(self) -> Iterator[tuple[list[dict[str, Any]], str]]:
         """Rows, and why nothing follows although there is more."""
@@ -133,6 +123,18 @@ async def in_threads(parts: Iterator[str]) -> AsyncIterator[str]:
 
     while (part := await sync_to_async(following)()) is not None:
         yield part
+
+
+def json_object(name: str, chunks: Iterable[tuple[list[dict[str, Any]], str]]) -> Iterator[str]:
+    """`{name: [rows], "count": ..., "complete": ..., "note": why it is not}`, a row a line."""
+    yield f'{{"{name}": ['
+    written, why = 0, ""
+    for chunk, ended in chunks:
+        why = ended
+        texts = [json.dumps(row, ensure_ascii=False) for row in chunk]
+        yield (",\n" if written and texts else "\n") + ",\n".join(texts)
+        written += len(chunk)
+    yield f"\n], {json.dumps({'count': written, 'complete': not why, 'note': why})[1:]}"
 
 
 def line(cells: list[str]) -> str:
