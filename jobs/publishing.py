@@ -146,6 +146,10 @@ class Publisher:
         """Whether the last try to reach Redis failed."""
         return self._failures > 0
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closing
+
     _tokens: float
     _filled_at: float
 
@@ -380,10 +384,8 @@ def install() -> None:
     except SettingsError:
         return  # the system checks say it better
     old = _Current.publisher
-    if old is not None and (old.url, old.queue_length) == (
-        settings.redis_url,
-        settings.event_queue,
-    ):
+    wanted = (settings.redis_url, settings.event_queue)
+    if old is not None and not old.is_closed and (old.url, old.queue_length) == wanted:
         events.send_to(old)
         return
     new = None
@@ -406,7 +408,8 @@ def _after_fork() -> None:
 
 
 def _follow_settings(*, setting: str, **_: object) -> None:
-    if setting in ("COPPICE_REDIS_URL", "COPPICE_EVENT_QUEUE"):
+    # Whichever: what another one made unreadable for a while is caught up with.
+    if setting.startswith("COPPICE_"):
         install()
 
 

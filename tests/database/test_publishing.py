@@ -238,3 +238,24 @@ def test_the_settings_name_the_stream_and_none_means_no_feed(redis_url: str, set
     events.emit("job.started", job_id="1")
     assert events.flush(5.0)
     assert [entry["name"] for entry in entries(redis_url)] == ["job.started"]
+
+
+def test_what_was_set_while_another_setting_was_wrong_holds_once_that_is_right(
+    redis_url: str, settings: Any
+) -> None:
+    settings.COPPICE_PREFETCH_SECONDS = "often"
+    settings.COPPICE_REDIS_URL = redis_url
+    assert not events.wanted("job.started")
+    settings.COPPICE_PREFETCH_SECONDS = 1.0
+    assert events.wanted("job.started")
+
+
+def test_a_closed_way_to_the_stream_is_replaced(redis_url: str, settings: Any) -> None:
+    settings.COPPICE_REDIS_URL = redis_url
+    current = publishing._Current.publisher
+    assert current is not None
+    current.close(5.0)
+    publishing.install()
+    events.emit("job.started", job_id="1")
+    assert events.flush(60.0)
+    assert [entry["name"] for entry in entries(redis_url)] == ["job.started"]

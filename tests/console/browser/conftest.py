@@ -98,6 +98,9 @@ def empty(_in_shared_database: None) -> None:
     """No rows of the test before, and no numbers that were read then."""
     from django.db import connection
 
+    from jobs import publishing
+
+    publishing.install()  # whatever the test before has left of it
     tables = [
         name
         for name in connection.introspection.table_names()
