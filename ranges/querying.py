@@ -156,12 +156,12 @@ class QuerySource:
 
         Raises ProbeTimeout, whatever is walked: one leaf at a time may take as long as it takes.
         """
-        looks = self.probing == "witness"
-        walk = self.keyed.walk_sql(cur, hi, todo=looks)
-        behind = self.keyed.walk_sql(cur, hi, todo=looks, start=LAST_END)
         if count < 2 or not self._knows_ends_ahead or not before(cur, hi):
             found = self.next_leaf(cur, hi, size)
             return [] if found is None else [found]
+        looks = self.probing == "witness"
+        walk = self.keyed.walk_sql(cur, hi, todo=looks)
+        behind = self.keyed.walk_sql(cur, hi, todo=looks, start=LAST_END)
         if walk is None or behind is None:
             return []
         keys = self.keyed.ask(
