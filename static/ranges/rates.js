@@ -3,6 +3,7 @@
 // same. The run notes how far it is about every ten seconds, so the charts ask no more often.
 
 import uPlot from "../jobs/vendor/uplot/uPlot.esm.js";
+import { decades, whole } from "../jobs/console/scale.js";
 import { clock, duration } from "../jobs/console/times.js";
 
 const FONT = '11px -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif';
@@ -152,18 +153,6 @@ export class Rates {
       probe.hidden = true;
     }
   }
-}
-
-function decades(least, most) {
-  if (!(least > 0) || !(most > 0)) return [0.001, 10];
-  const low = Math.floor(Math.log10(least) + 1e-9);
-  const high = Math.ceil(Math.log10(most) - 1e-9);
-  return [10 ** low, 10 ** Math.max(high, low + 1)];
-}
-
-// Only powers of ten are written and have a line.
-function whole(u, splits) {
-  return splits.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6 ? value : null));
 }
 
 function decade(value) {

@@ -3,6 +3,7 @@
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { live } from "./live.js";
+import { decades, whole } from "./scale.js";
 import { clock, duration, zone } from "./times.js";
 
 const EVERY = { "1h": 5_000, "6h": 20_000, "24h": 60_000, "7d": 120_000 };
@@ -113,18 +114,6 @@ function axis(more) {
     gap: 4,
     ...more,
   };
-}
-
-function decades(least, most) {
-  if (!(least > 0) || !(most > 0)) return [0.001, 10];
-  const low = Math.floor(Math.log10(least) + 1e-9);
-  const high = Math.ceil(Math.log10(most) - 1e-9);
-  return [10 ** low, 10 ** Math.max(high, low + 1)];
-}
-
-// Only powers of ten are written and have a line.
-function whole(u, splits) {
-  return splits.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6 ? value : null));
 }
 
 function decade(value) {
