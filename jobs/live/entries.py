@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
+from uuid import UUID
 
 from jobs.events import PUBLIC_NAMES
 from jobs.live.positions import Position, write
@@ -23,6 +25,12 @@ MOST_NAMES = 100
 """The most names that are counted apart; what is beyond is counted as OTHER."""
 OTHER = "other"
 """Counts under this name may be of anything."""
+
+LAST_MOMENT = 253_402_300_799.0
+"""The end of the year 9999, in epoch seconds."""
+
+_HALF = b"\\ud"
+"""How a character beyond the first 65,536 begins in JSON, and a half of one that lost the other."""
 
 type Counts = dict[str, int]
 
@@ -83,26 +91,41 @@ class Uncounted:
 
 
 def read(position: Position, text: str | bytes) -> Entry | Uncounted | None:
-    """None for what is not ours: the stream may hold anything, and nobody may stumble over it."""
+    """None for what no publisher of ours wrote: the stream may hold anything, and nobody stumbles.
+
+    What is read can be shown: its job has an id, its moment is one, and its texts and numbers are
+    such that a browser reads them too.
+    """
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        if _HALF in (text if isinstance(text, bytes) else text.encode()).lower():
+            json.dumps(found, ensure_ascii=False).encode()  # unless it is half of a character
         name = str(found["name"])[:NAME_LENGTH]
         if name == LEFT_OUT:
             counts = {str(key)[:NAME_LENGTH]: int(n) for key, n in found["counts"].items()}
             return Uncounted(position, {key: n for key, n in counts.items() if n > 0})
-        job_id = found.get("job_id")
+        at, job_id = float(found["at"]), found.get("job_id")
+        if not 0 <= at <= LAST_MOMENT:
+            return None
         facts = found.get("facts") or {}
         return Entry(
             position,
             name,
-            float(found["at"]),
-            None if job_id is None else str(job_id),
+            at,
+            None if job_id is None else str(UUID(job_id)),
             str(found.get("type") or ""),
             str(found.get("queue") or ""),
             {str(key): value for key, value in facts.items() if key not in NEVER_SENT},
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def add_counts(counts: Counts, more: Counts) -> None:

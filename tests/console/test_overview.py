@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+import redis
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -22,6 +23,7 @@ from jobs.database import DjangoDatabase
 from jobs.histograms import pack
 from jobs.live import stream
 from jobs.models import Job, Rollup, Total
+from jobs.publishing import STREAM
 from jobs.workers import WorkerFacts, living
 from ranges.models import RangeRun
 from tests.console import scenery
@@ -358,6 +360,21 @@ class TestLog:
         assert not log.is_told("job.log")
         assert not log.is_told("node.split")
         assert log.is_told("range.started")
+
+    def test_whatever_is_in_the_stream_the_others_are_shown(self, redis_url: str) -> None:
+        odd: list[dict[str, Any]] = [
+            {"job_id": "x"}, {"job_id": "a/b"}, {"at": 1e300}, {"at": float("nan")}, {"type": "\ud800"},
+            {"facts": {"error": "\udfff"}}, {"facts": {"error": {"deep": [float("inf")]}}}, {"facts": 7},
+        ]  # fmt: skip
+        with redis.Redis.from_url(redis_url) as client:
+            for each in ({}, *odd, {"job_id": str(make_job("dead").id)}):
+                event = {"name": "job.dlq_entry", "at": 1.0, "type": "fine", **each}
+                client.xadd(STREAM, {"event": json.dumps(event)})
+            client.xadd(STREAM, {"event": b"\xff"})
+            client.xadd(STREAM, {"other": "1"})
+        html = text_of("log")
+        assert html.count("<b>job.dlq_entry</b>") == 2
+        assert "could not be read" not in html
 
     @pytest.mark.usefixtures("away")
     def test_without_redis_the_page_is_there(self) -> None:

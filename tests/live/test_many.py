@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from socket import SO_RCVBUF, SOL_SOCKET
 from typing import Any
+from uuid import UUID
 
 import pytest
 import redis
@@ -18,7 +19,7 @@ from tests.live.conftest import Server, daphne, settled
 
 def flood(stream: redis.Redis, count: int, size: int) -> None:
     """Events that are as large as events can be, straight into the stream."""
-    entry = {"name": "job.failed", "at": 1.0, "job_id": "x", "type": "t", "queue": "q"}
+    entry = {"name": "job.failed", "at": 1.0, "job_id": str(UUID(int=7)), "type": "t", "queue": "q"}
     text = json.dumps({**entry, "facts": {"error": "x" * size}})
     pipeline = stream.pipeline(transaction=False)
     for _ in range(count):

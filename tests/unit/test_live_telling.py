@@ -477,7 +477,7 @@ def test_nothing_in_the_stream_makes_a_reader_stumble(text: bytes) -> None:
     st.fixed_dictionaries(
         {"name": st.text(max_size=20), "at": st.integers(0, 10)},
         optional={
-            "job_id": json_values, "type": json_values, "queue": json_values,
+            "job_id": st.uuids().map(str) | json_values, "type": json_values, "queue": json_values,
             "facts": st.dictionaries(st.text(max_size=8), json_values, max_size=4), "counts": json_values,
         },
     ),
@@ -492,10 +492,37 @@ def test_whatever_is_in_the_stream_goes_out_by_the_schema(
             Frame(prev=(0, 0), to=(1, 0), part=Part(events=(entry,))), at=1.0, may_see=may_see
         )
         if entry.name:
-            SENT.validate(json.loads(text))
+            SENT.validate(json.loads(text, parse_constant=pytest.fail))
         assert len(messages.as_events(
             Frame(prev=(0, 0), to=(1, 0), part=Part(events=(entry,))), at=1.0, may_see=may_see
         )[0].rstrip("\n").split("\n")) == 3  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"job_id": "x"}, {"job_id": ""}, {"job_id": 7}, {"job_id": ["a"]}, {"job_id": "a/b"},
+        {"at": -1}, {"at": 1e12}, {"at": 1e300}, {"at": float("nan")}, {"at": float("inf")},
+        {"at": None}, {"at": "soon"}, {"facts": {"error": "\ud800"}}, {"facts": {"\udfff": 1}},
+        {"type": "\ud800"}, {"queue": "\ud800"}, {"name": "\ud800"}, {"facts": {"rate": float("nan")}},
+        {"facts": {"rate": float("-inf")}}, {"facts": ["error"]},
+        {"name": "events.left_out", "counts": {"a": float("inf")}},
+    ],
+)  # fmt: skip
+def test_what_no_page_could_show_is_not_ours(odd: dict[str, Any]) -> None:
+    whole = {
+        "name": "job.failed",
+        "at": 1.5,
+        "job_id": ID,
+        "type": "\U0001f98a",
+        "facts": {"n": 1e3},
+    }
+    assert entries.read((1, 0), json.dumps(whole)) is not None
+    assert entries.read((1, 0), json.dumps({**whole, **odd})) is None
+
+
+def test_a_number_too_large_for_anybody_is_not_ours() -> None:
+    assert entries.read((1, 0), b'{"name": "a", "at": 1, "facts": {"n": 1e999}}') is None
 
 
 # What goes out
