@@ -105,7 +105,8 @@ class Conversation(Follower):
         super().__init__(request, person)
         self._send = send
         self._window = Window()
-        self._replies: list[str] = []
+        self._replies: list[Callable[[], str]] = []
+        """Made when they are sent: where the client stands then is what they tell."""
         self._bucket = Bucket(MESSAGES_PER_SECOND, MESSAGES_AT_ONCE, self._clock())
 
     # What the client says
@@ -161,10 +162,9 @@ class Conversation(Follower):
         self.receiver.subscription = replace(self.receiver.subscription, topics=wanted)
 
     def _reply_ready(self) -> None:
-        position = self.replay_after or self.receiver.owed.told
         self._replies.append(
-            messages.ready(
-                position,
+            lambda: messages.ready(
+                self.replay_after or self.receiver.owed.told,
                 self.receiver.subscription.topics,
                 feed=self._hub.feed,
                 at=time.time(),
@@ -172,14 +172,14 @@ class Conversation(Follower):
         )
 
     def _refuse(self, code: str, message: str) -> None:
-        self._replies.append(messages.error(code, message, at=time.time()))
+        self._replies.append(lambda: messages.error(code, message, at=time.time()))
         self.receiver.ended_with = BAD_MESSAGE
 
     # What the client is told
 
     async def before_telling(self) -> None:
         while self._replies:
-            reply = self._replies.pop(0)
+            reply = self._replies.pop(0)()
             self._window.sent(self.receiver.owed.told, len(reply), self._clock(), is_frame=False)
             await self._send(reply)
         if self.receiver.ended_with is None and self._window.is_stuck(self._clock()):
