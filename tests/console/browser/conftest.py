@@ -110,20 +110,6 @@ def empty(_in_shared_database: None) -> None:
         cursor.execute(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE")
 
 
-def shown(line: Any, tell: Callable[[], None]) -> None:
-    """Tell it, again if need be, until the line is there: no single event is promised a line."""
-    from playwright.sync_api import TimeoutError as TookTooLong
-
-    for _ in range(20):
-        tell()
-        try:
-            line.first.wait_for(timeout=5_000)
-        except TookTooLong:
-            continue
-        return
-    raise AssertionError("the line was never shown")
-
-
 @dataclass(kw_only=True)
 class Person:
     """A browser of one person, and what went wrong in it."""

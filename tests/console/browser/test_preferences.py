@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from jobs import events
 from jobs.console import preferences
 from jobs.models import Preferences
-from tests.console.browser.conftest import Person, shown
+from tests.console.browser.conftest import Person
 from tests.factories import make_history, make_job
 
 type Persons = Callable[..., Person]
@@ -74,8 +74,8 @@ def test_theme_and_zone_are_the_readers_on_every_screen(person: Persons) -> None
     boss.go(page, "/admin/")
     assert background(page) == light
     page.locator('#live[data-state="live"]').wait_for()
-    line = page.locator("[data-log] li", has_text="clocks").first.locator("time")
-    shown(line, lambda: events.emit("queue.paused", queue="clocks", by="anna"))
+    events.emit("queue.paused", queue="clocks", by="anna")
+    line = page.locator("[data-log] li", has_text="clocks").locator("time")
     at = datetime.fromisoformat(line.get_attribute("datetime"))
     assert line.inner_text() == f"{at.astimezone(ZoneInfo(ZONE)):%H:%M:%S}"
     assert page.get_by_text(f"Times are in {ZONE}, UTC+05:45.").count() == 1
