@@ -204,12 +204,6 @@ def trends(database: Database, keys: Sequence[Key]) -> dict[Key, list[Hour]]:
     }
 
 
-def trend(database: Database, type: str, error_fingerprint: str) -> list[Hour]:
-    """The same of one group."""
-    key = (clean(type, 100), clean(error_fingerprint, 100))
-    return trends(database, [key])[key]
-
-
 class Rounds:
     """Reads the same again, each time further, while there is time."""
 

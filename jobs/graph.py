@@ -1,4 +1,4 @@
-"""Dependencies as a graph of ids: its cycles, its order, and what a completion sets free.
+"""Dependencies as a graph of ids: its cycles and its order.
 
 No recursion, so depth is bounded by memory alone. Time and memory grow with nodes plus edges.
 """
@@ -61,26 +61,6 @@ def topological_order(nodes: Iterable[str], parents: Mapping[str, Collection[str
         left = {node: parents.get(node, ()) for node in ids if unmet[node]}
         raise cycle_error(find_cycle(left) or list(left))
     return order
-
-
-def release_order(
-    nodes: Iterable[str], parents: Mapping[str, Collection[str]], completions: Iterable[str]
-) -> Iterator[list[str]]:
-    """For each completion the nodes that it frees; first the nodes that wait for nothing.
-
-    A node is freed by the last of its parents to complete, once. A completion told twice frees
-    nothing the second time.
-    """
-    ids = list(dict.fromkeys(nodes))
-    children, unmet = _count(ids, parents)
-    yield [node for node in ids if not unmet[node]]
-    for completed in completions:
-        freed = []
-        for child in children.pop(completed, ()):
-            unmet[child] -= 1
-            if not unmet[child]:
-                freed.append(child)
-        yield freed
 
 
 def cycle_error(cycle: list[str]) -> DependencyCycle:

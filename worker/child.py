@@ -15,7 +15,6 @@ import select
 import signal
 import sys
 import time
-from threading import Event
 from typing import Any
 
 from worker.kernel import die_with_parent
@@ -80,7 +79,6 @@ class Child:
         self._burst = bool(charge["burst"])
         self._places = Places(charge["places_fd"], charge["places_size"])
         self._parts = assemble(charge, self._places, on_given_up=self._replace_me)
-        self._drained = Event()
         self._draining = False
         self._forced = False
         self._given_up = 0

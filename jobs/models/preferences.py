@@ -62,8 +62,3 @@ class Preferences(models.Model):
 
     def __str__(self) -> str:
         return f"of user {self.user_id}"
-
-    @property
-    def is_chosen(self) -> bool:
-        """Whether there is a row."""
-        return not self._state.adding

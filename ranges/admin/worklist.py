@@ -55,10 +55,6 @@ class Worklist:
     newer: str
     older: str
 
-    @property
-    def is_of_failures(self) -> bool:
-        return self.tab in STATES
-
 
 def worklist(run: RangeRun, row: Row, scale: Scale | None, request: HttpRequest) -> Worklist:
     tab = request.GET.get("work", "")

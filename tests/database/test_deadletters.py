@@ -31,6 +31,11 @@ def groups(**options: Any) -> deadletters.Groups:
     return deadletters.groups(DjangoDatabase(), **options)
 
 
+def trend(type: str, error_fingerprint: str) -> list[deadletters.Hour]:
+    key = (type, error_fingerprint)
+    return deadletters.trends(DjangoDatabase(), [key])[key]
+
+
 @pytest.mark.django_db
 class TestGroups:
     def test_a_group_is_a_type_and_a_kind_of_error(self) -> None:
@@ -106,7 +111,7 @@ class TestGroups:
             make_job("dead", type="resize", error_fingerprint="aa")
         (group,) = groups().groups
         assert (group.count, group.is_capped) == (2, True)
-        (*_, hour) = deadletters.trend(DjangoDatabase(), "resize", "aa")
+        (*_, hour) = trend("resize", "aa")
         assert (hour.count, hour.is_capped) == (1, True)
         assert deadletters.group(DjangoDatabase(), "resize", "aa").count == 3
 
@@ -138,7 +143,7 @@ class TestTrend:
             at = hour - timedelta(hours=back)
             make_job("dead", type="resize", error_fingerprint="aa", failed_at=at)
         make_job("dead", type="resize", error_fingerprint="bb", failed_at=hour)
-        found = deadletters.trend(DjangoDatabase(), "resize", "aa")
+        found = trend("resize", "aa")
         assert [h.start for h in found] == [hour - timedelta(hours=n) for n in range(23, -1, -1)]
         assert [h.count for h in found] == [1, *[0] * 21, 2, 1]
 

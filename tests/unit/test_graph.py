@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import DependencyCycle, InvalidInput
-from jobs.graph import find_cycle, release_order, topological_order
+from jobs.graph import find_cycle, topological_order
 
 type Edges = dict[str, list[str]]
 
@@ -117,34 +116,3 @@ def test_the_refusal_shows_the_cycle_as_a_closed_path() -> None:
     with pytest.raises(DependencyCycle) as refused:
         topological_order(["x", "a", "b"], {"a": ["b"], "b": ["a"]})
     assert "a -> b -> a" in str(refused.value)
-
-
-@settings(deadline=None)
-@given(acyclic(), st.randoms(use_true_random=False), st.booleans())
-def test_freeing_jobs_in_any_completion_order_frees_each_exactly_once(
-    graph: tuple[list[str], Edges], random: Random, tell_twice: bool
-) -> None:
-    nodes, edges = graph
-    completions: list[str] = []
-
-    def complete_any() -> list[str]:
-        """Complete one freed node after another, in an order of chance."""
-        waiting: list[str] = []
-        freed_by: list[list[str]] = []
-        releases = release_order(nodes, edges, iter(lambda: completions[-1], None))
-        waiting.extend(next(releases))
-        freed_by.append(list(waiting))
-        while waiting:
-            completed = waiting.pop(random.randrange(len(waiting)))
-            for _ in range(2 if tell_twice else 1):
-                completions.append(completed)
-                freed = next(releases)
-                for node in freed:
-                    assert set(edges[node]) <= set(completions)
-                    assert completed in edges[node]
-                freed_by.append(freed)
-                waiting.extend(freed)
-        return [node for freed in freed_by for node in freed]
-
-    freed = complete_any()
-    assert sorted(freed) == sorted(nodes)

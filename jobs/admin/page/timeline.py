@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from jobs.states import State
 
 MOST_ATTEMPTS = 6
 SCHEDULED_AFTER = 1.0
 """Seconds between creation and due time from which on a job counts as scheduled."""
-
-
-class Lived(Protocol):
-    created_at: datetime
-    scheduled_at: datetime
-    due_at: datetime | None
-    started_at: datetime | None
-    attempt_count: int
-
-    @property
-    def is_terminal(self) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from jobs.api.job.output import DeletedSerializer
 
 JOB_ID = "0199a1f0-7c3e-7b52-9d1c-3f6f0a4b8e21"
-OTHER_ID = "0199a1f0-7c3f-71d4-8a55-b1a6c2d93f07"
 WORKER_ID = "0199a1e8-02aa-7c10-b7f3-5d0c9e8a4b16"
 
 SUMMARY: dict[str, Any] = {
