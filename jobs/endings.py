@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jobs.answers import WaitFor
 from jobs.claimed import Claimed
-from jobs.states import Outcome, Status
+from jobs.states import UNSPENT, Outcome, Status
 
 
 class Success:
@@ -29,7 +29,6 @@ class Ending:
     status: Status
     outcome: Outcome
     event: str
-    spent: bool = True
     delay: float | None = None
     """Seconds until the job is due again; None leaves its time as it was."""
     held: bool = False
@@ -45,3 +44,8 @@ class Ending:
     quiet: bool = False
     """Neither an attempt's row nor a line in the log."""
     level: str = "info"
+
+    @property
+    def spent(self) -> bool:
+        """Whether the attempt counts."""
+        return self.outcome not in UNSPENT

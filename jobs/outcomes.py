@@ -67,7 +67,6 @@ def decide_return(
                     status=Status.PENDING,
                     outcome=Outcome.SNOOZED,
                     event="snoozed",
-                    spent=False,
                     quiet=bool(quiet),
                     delay=parse_duration(delay, "delay"),
                     wait=run.wait,
@@ -79,7 +78,6 @@ def decide_return(
                     status=Status.PENDING,
                     outcome=Outcome.SNOOZED,
                     event="held",
-                    spent=False,
                     held=True,
                     hold_reason=scrubbed(
                         clean(str(reason), REASON_LENGTH), rules.mask, job.payload
@@ -99,7 +97,6 @@ def decide_return(
                     status=Status.PENDING,
                     outcome=Outcome.WAITED,
                     event="waiting",
-                    spent=False,
                     wait_for=value,
                     wait=run.wait,
                     run=run.run,
@@ -180,7 +177,6 @@ def hand_back(job: Claimed, reason: str, *, run: Run | None = None) -> Ending:
         status=Status.PENDING,
         outcome=Outcome.HANDED_BACK,
         event="handed_back",
-        spent=False,
         hold_reason=reason,
         wait=run.wait if run else 0.0,
         run=run.run if run else 0.0,
