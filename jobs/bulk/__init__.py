@@ -13,14 +13,17 @@ What must always be true:
 """
 
 from jobs.bulk.actions import ACTIONS, permission_of
+from jobs.bulk.measuring import LIVE, Progress, progress
 from jobs.bulk.mending import mend
-from jobs.bulk.operating import TYPE, abort, as_json, create, get, pause, resume, speed
+from jobs.bulk.operating import TYPE, abort, as_json, create, get, pause, resume
 from jobs.bulk.previewing import Preview, preview
 
 __all__ = [
     "ACTIONS",
+    "LIVE",
     "TYPE",
     "Preview",
+    "Progress",
     "abort",
     "as_json",
     "create",
@@ -29,6 +32,6 @@ __all__ = [
     "pause",
     "permission_of",
     "preview",
+    "progress",
     "resume",
-    "speed",
 ]

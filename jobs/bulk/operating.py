@@ -26,6 +26,7 @@ from jobs.bulk.actions import (
     in_audit,
     in_words,
 )
+from jobs.bulk.measuring import LIVE, progress
 from jobs.bulk.previewing import count
 from jobs.bulk.turns import blocker_of
 from jobs.database import DjangoDatabase
@@ -40,7 +41,6 @@ from jobs.texts import clean
 TYPE = "jobs.bulk_operation"
 ATTEMPTS = 1_000
 """What kills a worker is not charged to the operation."""
-LIVE = ("pending", "running", "paused")
 REASON_LENGTH = 1_000
 
 _log = structlog.get_logger("coppice.bulk")
@@ -143,22 +143,9 @@ def abort(id: object, *, by: str = "", reason: str = "") -> BulkOperation:
     return operation
 
 
-def speed(operation: BulkOperation) -> tuple[float | None, float | None]:
-    """Jobs per second so far, and the seconds that are left; each None while it is not known."""
-    handled = operation.changed + operation.skipped + operation.failed
-    pace = handled / operation.worked_seconds if operation.worked_seconds else None
-    goal = operation.matched if operation.cap is None else min(operation.matched, operation.cap)
-    left = max(0, goal - handled)
-    is_known = pace and operation.status in LIVE and not operation.matched_is_capped
-    return (
-        None if pace is None else round(pace, 1),
-        round(left / pace, 1) if is_known and pace else None,
-    )
-
-
 def as_json(operation: BulkOperation) -> dict[str, Any]:
     """All that there is to know, for the API, the command line and the console."""
-    per_second, seconds_left = speed(operation)
+    found = progress(operation)
     blocker = blocker_of(operation) if operation.status == "pending" else None
     return {
         "id": str(operation.id),
@@ -178,8 +165,9 @@ def as_json(operation: BulkOperation) -> dict[str, Any]:
         "failed": operation.failed,
         "failures": operation.failures,
         "error": operation.error,
-        "per_second": per_second,
-        "seconds_left": seconds_left,
+        "share": None if found.share is None else round(found.share, 4),
+        "per_second": found.per_second,
+        "seconds_left": found.seconds_left,
         "reason": operation.reason,
         "created_by": operation.created_by,
         "job_id": None if operation.job_id is None else str(operation.job_id),
@@ -215,6 +203,7 @@ def tell(operation: BulkOperation, **facts: Any) -> None:
         "action": operation.action,
         "status": operation.status,
         "matched": operation.matched,
+        "matched_is_capped": operation.matched_is_capped,
         "changed": operation.changed,
         "skipped": operation.skipped,
         "failed": operation.failed,

@@ -23,6 +23,7 @@ from jobs import audit, conf
 from jobs.answers import JobTimeout, Snooze
 from jobs.bulk.actions import Action, find
 from jobs.bulk.choosing import Place, Walk
+from jobs.bulk.measuring import progress
 from jobs.bulk.operating import changing, tell, write
 from jobs.bulk.turns import TURN_LOCK, blocker_of
 from jobs.context import Context
@@ -235,8 +236,8 @@ class Run:
         if operation.status != "running" or now - self._told_at >= TELL_SECONDS:
             self._told_at = now
             tell(operation)
-        handled = operation.changed + operation.skipped + operation.failed
-        self._context.progress(handled, max(handled, operation.matched))
+        found = progress(operation)
+        self._context.progress(found.done, None if found.is_least else found.goal)
 
     def _walk_of(self, operation: BulkOperation) -> Walk:
         if self._walk is None:

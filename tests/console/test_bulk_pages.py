@@ -128,10 +128,41 @@ class TestThePage:
         for url in (LIST, page_of(operation)):
             assert SCRIPT not in read(client_of(), url)
 
-    def test_a_least_number_is_called_so(self) -> None:
-        operation = made(status="running", matched=10_000, matched_is_capped=True, changed=12_000)
+    @pytest.mark.parametrize(
+        ("columns", "told"),
+        [
+            ({"changed": 4_120, "skipped": 30}, "4,150 met so far, at least 5,850 left"),
+            ({"changed": 12_000}, "12,000 met so far; how many are left is not known"),
+            ({"changed": 9_999, "cap": 50_000}, "9,999 met so far, at least 1 left"),
+            ({"changed": 12_000, "status": "aborted"}, "12,000 met so far; how many are left is"),
+        ],
+    )
+    def test_of_a_least_number_the_bar_claims_no_share(
+        self, columns: dict[str, Any], told: str
+    ) -> None:
+        least = {"status": "running", "matched": 10_000, "matched_is_capped": True}
+        operation = made(worked_seconds=2.0, **{**least, **columns})
+        for url in (page_of(operation), LIST):
+            text = read(client_of("Viewer"), url)
+            assert '<svg class="done-bar is-open"' in text
+            assert not re.search(r'<rect class="is-\w+"', text), (
+                "a piece would say how much is done"
+            )
+            assert not re.search(r"\d %|about .* left", text)
+        assert told in re.sub("<[^>]*>", "", read(client_of("Viewer"), page_of(operation)))
+        found = bulk.as_json(operation)
+        assert (found["share"], found["seconds_left"]) == (None, None)
+
+    def test_with_a_cap_what_was_changed_is_measured_by_it(self) -> None:
+        least = {"status": "running", "matched": 10_000, "matched_is_capped": True}
+        operation = made(cap=500, changed=100, skipped=300, worked_seconds=2.0, **least)
         text = read(client_of("Viewer"), page_of(operation))
-        assert re.search(r"<b>12,000</b> of at least 10,000 met<", text)
+        assert "<b>100</b> of at most 500 changed, 20 %, about 8.0 s left" in text
+        assert re.findall(r'<rect class="is-\w+" x="([^"]+)" width="([^"]+)"', text) == [
+            ("0", "5"),
+            ("5", "15"),
+        ]
+        assert bulk.as_json(operation)["share"] == 0.2
 
     def test_at_the_end_the_number_is_known(self) -> None:
         operation = made(

@@ -34,7 +34,7 @@ DONE = {
     "resume": "It goes on behind the last job that it met.",
     "abort": "Aborted. What was changed stays changed.",
 }
-STATES = {"pause": ("pending", "running"), "resume": ("paused",), "abort": reading.LIVE}
+STATES = {"pause": ("pending", "running"), "resume": ("paused",), "abort": bulk.LIVE}
 CONFIRM = "admin/console/confirm.html"
 
 
@@ -62,7 +62,7 @@ class BulkOperationAdmin(ConsoleAdmin):
         is_live = request.GET.get("show") == "live"
         rows = BulkOperation.objects.using(conf.get().database).defer("failures")
         if is_live:
-            rows = rows.filter(status__in=reading.LIVE)
+            rows = rows.filter(status__in=bulk.LIVE)
         found, newer, older = _page(request, rows)
         query = "show=live&" if is_live else ""
         context = {

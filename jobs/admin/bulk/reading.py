@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jobs import bulk
@@ -15,7 +15,6 @@ from jobs.filtering import Filters
 from jobs.masking import Reader
 from jobs.models import BulkOperation
 
-LIVE = ("pending", "running", "paused")
 SEARCHES = ("payload", "error")
 WIDTH = 100.0
 
@@ -45,41 +44,34 @@ class Shown:
     """What is done: "Change priority to high"."""
     in_words: str
     """To which jobs."""
-    goal: str
-    """How many it may change at most: "1,039", "10,000+"."""
-    handled: int
-    percent: int | None
-    """None while nobody knows how many there are."""
-    per_second: float | None
-    seconds_left: float | None
-    pieces: Sequence[Piece] = field(default_factory=list)
+    progress: bulk.Progress
+    pieces: Sequence[Piece]
+    """None while the whole is not known."""
 
     @property
     def is_live(self) -> bool:
-        return self.operation.status in LIVE
+        return self.operation.status in bulk.LIVE
+
+    @property
+    def goal(self) -> str:
+        """How many there are: "1,039", "10,000+"."""
+        return count(self.progress.goal, is_least=self.progress.is_least)
+
+    @property
+    def percent(self) -> int | None:
+        """Rounded down: the last job makes it 100."""
+        share = self.progress.share
+        return None if share is None else int(100 * share)
 
 
 def shown(operation: BulkOperation, reader: Reader) -> Shown:
-    handled = operation.changed + operation.skipped + operation.failed
-    goal, is_least = operation.matched, operation.matched_is_capped
-    if operation.cap is not None and operation.cap <= goal:
-        goal, is_least = operation.cap, False
-    per_second, seconds_left = bulk.speed(operation)
-    is_over = operation.status == "completed"
-    if is_over and is_least:  # all that matched was met: now the number is known
-        goal, is_least = handled, False
-    whole = max(goal, handled)
-    percent = None if is_least and not is_over else min(100, 100 * handled // whole) if whole else 0
+    found = bulk.progress(operation)
     return Shown(
         operation=operation,
         label=_label(operation),
         in_words=words_of(operation, reader),
-        goal=count(goal, is_least=is_least),
-        handled=handled,
-        percent=100 if is_over else percent,
-        per_second=per_second,
-        seconds_left=seconds_left,
-        pieces=_pieces(operation, max(1, handled if is_over else whole)),
+        progress=found,
+        pieces=[] if found.share is None else _pieces(operation, found),
     )
 
 
@@ -106,15 +98,16 @@ def _label(operation: BulkOperation) -> str:
     return label
 
 
-def _pieces(operation: BulkOperation, whole: int) -> list[Piece]:
+def _pieces(operation: BulkOperation, progress: bulk.Progress) -> list[Piece]:
+    """What was met, by what became of it, over the share that is done."""
     found, x = [], 0.0
     for tone, number in (
         ("good", operation.changed),
         ("warn", operation.skipped),
         ("bad", operation.failed),
     ):
-        width = WIDTH * number / whole
         if number:
+            width = WIDTH * (progress.share or 0.0) * number / progress.handled
             found.append(Piece(tone=tone, x=x, width=width))
-        x += width
+            x += width
     return found

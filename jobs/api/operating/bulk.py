@@ -55,6 +55,10 @@ class BulkOperationSerializer(serializers.Serializer[Any]):
         child=serializers.JSONField(), allow_null=True, help_text="The first of them."
     )
     error = serializers.CharField(allow_null=True)
+    share = serializers.FloatField(
+        allow_null=True,
+        help_text="How much of it is done, from 0 to 1; null while only the least is known.",
+    )
     per_second = serializers.FloatField(allow_null=True)
     seconds_left = serializers.FloatField(allow_null=True)
     reason = serializers.CharField()

@@ -275,8 +275,11 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _progress(row: dict[str, Any]) -> str:
-    some = "at least " if row["matched_is_capped"] else ""
-    parts = [f"{row['changed']:,} changed of {some}{row['matched']:,}"]
+    parts = [f"{row['changed']:,} changed"]
+    if row["share"] is None:
+        parts.append(f"at least {row['matched']:,} matched")
+    elif not row["matched_is_capped"]:
+        parts[0] += f" of {row['matched']:,}"
     parts += [f"{row[name]:,} {name}" for name in ("skipped", "failed") if row[name]]
     if row["per_second"]:
         parts.append(f"{row['per_second']:,.0f} a second")

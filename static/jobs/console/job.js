@@ -36,10 +36,14 @@ function show(frame) {
 // Progress is drawn from the event itself: it may come many times a second.
 function progress({ done, total }) {
   const bar = document.getElementById("progress");
-  if (!bar || typeof done !== "number" || typeof total !== "number") return false;
+  const text = document.getElementById("progress-text");
+  const hasTotal = typeof total === "number";
+  if (!text || typeof done !== "number" || hasTotal !== Boolean(bar)) return false;
+  text.textContent = done.toLocaleString("en");
+  if (!hasTotal) return true;
   bar.max = total;
   bar.value = done;
-  document.getElementById("progress-text").textContent = `${done.toLocaleString("en")} of ${total.toLocaleString("en")}`;
+  text.append(` of ${total.toLocaleString("en")}`);
   return true;
 }
 

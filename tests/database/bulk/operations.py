@@ -51,7 +51,7 @@ class Attempt:
         if self.stop_reason:
             raise JobCancelled
 
-    def progress(self, done: int, total: int) -> None:
+    def progress(self, done: int, total: int | None) -> None:
         pass
 
     def work(self, operation: BulkOperation) -> Any:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from jobs import bulk, events
 from jobs.bulk import running
+from jobs.context import Context
 from jobs.errors import InvalidInput, TooBroad
 from jobs.filtering import Filters
 from jobs.listing import INTERNAL
@@ -155,6 +156,20 @@ class TestTelling:
         assert [fact["status"] for fact in facts] == ["pending", "running", "running", "completed"]
         assert facts[-1]["changed"] == facts[-1]["matched"] == 20
 
+    @pytest.mark.django_db(transaction=True)
+    def test_of_a_least_number_neither_events_nor_its_job_claim_a_share(
+        self, told: list[events.Event], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("jobs.bulk.previewing.CAP", 3)
+        shown: list[tuple[int, int | None]] = []
+        monkeypatch.setattr(Context, "progress", lambda _, *values: shown.append(values))
+        monkeypatch.setattr(running, "BATCH", 4)
+        for _ in range(5):
+            make_job("dead", type="nobody")
+        worked(bulk.create("retry", DEAD, by="anna"))
+        assert {fact.facts["matched_is_capped"] for fact in told} == {True}
+        assert shown == [(4, None), (5, 5)]
+
     def test_the_audit_has_one_entry_whose_count_grew(self, small_batches: None) -> None:
         for _ in range(8):
             make_job("dead", queue="mail", type="nobody")
@@ -188,6 +203,7 @@ class TestTelling:
         assert found["filters"] == {"status": "failed"}
         assert (found["in_words"], found["status"]) == ("status failed", "completed")
         assert (found["changed"], found["matched"], found["seconds_left"]) == (2, 2, None)
+        assert found["share"] == 1.0
         assert found["per_second"] > 0
         assert found["job_id"] == str(operation.job_id)
 
