@@ -96,7 +96,12 @@ def test_the_wheel_carries_the_apps_with_pages_and_nothing_else(wheel: Path) -> 
     with ZipFile(wheel) as archive:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"jobs", "ranges", "worker"}
+    apps = {top for top in tops if not top.endswith(".dist-info")}
+    assert apps == {"jobs", "ranges", "worker"}
+    assert {f"{app}/py.typed" for app in apps} <= set(names)
+    licences = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
+    vendored = {str(path.relative_to(CHECKOUT)) for path in CHECKOUT.glob("static/**/LICENSE")}
+    assert licences == {"LICENSE"} | vendored
     for source in ("templates", "static"):
         carried = {n.removeprefix("jobs/") for n in names if n.startswith(f"jobs/{source}/")}
         own = {
