@@ -18,6 +18,7 @@ from jobs import conf
 from jobs.database import Database
 from jobs.errors import NotFound
 from jobs.lifecycle.rows import canonical
+from jobs.skew import ClockSkew
 from jobs.texts import clean
 
 JOBS_OF_EACH = 10
@@ -32,6 +33,7 @@ COLUMNS = f"""
     w.id::text, w.name, w.host, w.pid, w.version, w.queues::text, w.concurrency, {_STATE},
     extract(epoch FROM clock_timestamp() - w.beat_at)::float8, w.beat_at, w.started_at,
     w.stop_requested_at, w.stopped_at, w.quiet_requested_at, w.quiet_at,
+    w.clock_skew_seconds, w.clock_skew_uncertainty_seconds,
     (SELECT count(*) FROM (
         SELECT FROM jobs_job j WHERE j.status = 'processing' AND j.worker_id = w.id LIMIT {CAP}
     ) held)"""
@@ -113,6 +115,9 @@ class WorkerFacts:
     quiet_requested_at: datetime | None
     quiet_at: datetime | None
     """Since when it claims nothing, as it was asked to."""
+    clock_skew_seconds: float | None
+    """How far its machine's clock is ahead of the database's; None: not measured."""
+    clock_skew_uncertainty_seconds: float | None
     held: int
     """Jobs that it has claimed, beyond its slots those that it will start next."""
     busy: int
@@ -120,6 +125,17 @@ class WorkerFacts:
     types: list[str] | None = None
     jobs: list[HeldJob] = field(default_factory=list)
     """The first of those that it holds."""
+
+    @property
+    def telling_skew(self) -> ClockSkew | None:
+        """Its clock skew, if that is worth saying."""
+        if self.clock_skew_seconds is None:
+            return None
+        found = ClockSkew(
+            seconds=self.clock_skew_seconds,
+            uncertainty_seconds=self.clock_skew_uncertainty_seconds or 0.0,
+        )
+        return found if found.is_telling else None
 
 
 def listed(
@@ -176,7 +192,7 @@ def _facts(
 ) -> WorkerFacts:
     (
         id, name, host, pid, version, queues, concurrency, state, age, beat_at, started_at,
-        stop_requested_at, stopped_at, quiet_requested_at, quiet_at, held,
+        stop_requested_at, stopped_at, quiet_requested_at, quiet_at, skew, uncertainty, held,
     ) = row  # fmt: skip
     return WorkerFacts(
         id=id,
@@ -194,6 +210,8 @@ def _facts(
         stopped_at=stopped_at,
         quiet_requested_at=quiet_requested_at,
         quiet_at=quiet_at,
+        clock_skew_seconds=skew,
+        clock_skew_uncertainty_seconds=uncertainty,
         held=held,
         busy=min(held, concurrency),
         types=types,

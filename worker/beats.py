@@ -18,9 +18,10 @@ from importlib import metadata
 import psycopg
 import structlog
 
-from jobs import events, registry
+from jobs import events, registry, skew
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo
+from jobs.skew import ClockSkew
 from worker.offspring import Birth
 from worker.outage import Outages
 from worker.session import SessionLock, new_key
@@ -34,12 +35,15 @@ VALUES (%(id)s::uuid, %(name)s, %(host)s, 0, %(queues)s::jsonb, %(types)s::jsonb
 ON CONFLICT (id) DO NOTHING
 """
 
-# Who is not in the answer was declared dead, or its row is gone.
+# Who is not in the answer was declared dead, or its row is gone. What the last answer said of the
+# clocks is written with this one, so that measuring costs no question of its own.
 BEAT = """
-UPDATE jobs_worker w SET beats = w.beats + 1, beat_at = now(), state = c.state, pid = c.pid
+UPDATE jobs_worker w SET beats = w.beats + 1, beat_at = now(), state = c.state, pid = c.pid,
+    clock_skew_seconds = %(skew)s::float8, clock_skew_uncertainty_seconds = %(uncertainty)s::float8
 FROM unnest(%(ids)s::uuid[], %(states)s::text[], %(pids)s::integer[]) AS c (id, state, pid)
 WHERE w.id = c.id AND w.state IN ('running', 'draining')
-RETURNING w.id::text, w.stop_requested_at IS NOT NULL
+RETURNING w.id::text, w.stop_requested_at IS NOT NULL,
+    extract(epoch FROM clock_timestamp())::float8
 """
 
 # A row that somebody has locked must delay a beat, not stop it.
@@ -75,6 +79,7 @@ class Beats:
         self._births: queue.SimpleQueue[Birth] = queue.SimpleQueue()
         self._unentered: list[Birth] = []
         self._roll: tuple[float, Sequence[Living]] = (0.0, ())
+        self._skew: ClockSkew | None = None
         self._wake = threading.Event()
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="beats", daemon=True)
@@ -137,14 +142,19 @@ class Beats:
         # A main thread that stands still no longer knows who lives.
         if time.monotonic() - called_at > self.settings.dead_after_seconds / 2:
             living = ()
+        sent_at = time.time()
         rows = self.database.rows(
             BEAT,
             {
                 "ids": [child.worker_id for child in living],
                 "states": [child.state for child in living],
                 "pids": [child.pid for child in living],
+                "skew": self._skew and self._skew.seconds,
+                "uncertainty": self._skew and self._skew.uncertainty_seconds,
             },
         )
+        if rows:
+            self._skew = skew.measured(sent_at=sent_at, theirs=rows[-1][2], heard_at=time.time())
         missing = {child.worker_id for child in living} - {row[0] for row in rows}
         for worker_id in missing:
             self.declared_dead.put(worker_id)

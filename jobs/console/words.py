@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from jobs.skew import ClockSkew
 from jobs.states import State
 
 PRIORITIES = {1: "high", 2: "medium", 3: "low"}
@@ -52,6 +53,11 @@ def duration(seconds: float | None) -> str:
         if amount or parts:
             parts.append((amount, unit))
     return " ".join(f"{amount} {unit}" for amount, unit in parts[:2] if amount)
+
+
+def off(skew: ClockSkew) -> str:
+    """ "4.2 s ahead of the database's"."""
+    return f"{duration(abs(skew.seconds))} {skew.side} the database's"
 
 
 def ago(at: datetime, now: datetime) -> str:

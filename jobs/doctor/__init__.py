@@ -22,6 +22,7 @@ CHECKS: dict[str, Examination] = {
     "unsettled edges": work.unsettled_edges,
     "overdue schedules": work.overdue_schedules,
     "clock": server.clock,
+    "worker clocks": workers.clocks,
     "old transactions": server.old_transactions,
     "bloat": storage.bloat,
     "indexes": storage.indexes,

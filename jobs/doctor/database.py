@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from jobs import skew
 from jobs.database import Database
 from jobs.doctor.findings import Finding, Level, age
 
-SKEW_SECONDS = 2.0
 OLD_SECONDS = 300.0
 OLD_XIDS = 1_000_000
 
@@ -40,20 +40,19 @@ ORDER BY 3 DESC LIMIT 10
 
 def clock(database: Database) -> list[Finding]:
     """This host's clock against the database's. Jobs go by the database's alone."""
-    before = time.time()
+    sent_at = time.time()
     theirs = float(database.rows(NOW, {})[0][0])
-    after = time.time()
-    skew = max(before - theirs, theirs - after)
-    if skew <= SKEW_SECONDS:
-        return []
-    return [
-        Finding(
-            level=Level.WARNING,
-            message=f"the clock of this host and of the database differ by {skew:.1f} s",
-            advice="Jobs go by the database's clock. Times that your code computes here do not: "
-            "synchronise both with NTP.",
-        )
-    ]
+    found = skew.measured(sent_at=sent_at, theirs=theirs, heard_at=time.time())
+    return [clock_finding("this host", found)] if found.is_telling else []
+
+
+def clock_finding(whose: str, found: skew.ClockSkew) -> Finding:
+    return Finding(
+        level=Level.WARNING,
+        message=f"the clock of {whose} is {age(abs(found.seconds))} {found.side} the database's",
+        advice="Jobs go by the database's clock. Logs, the times of events and what your code "
+        "computes do not: synchronise both with NTP.",
+    )
 
 
 def old_transactions(database: Database, old_seconds: float = OLD_SECONDS) -> list[Finding]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from jobs import conf
 from jobs.database import Database
+from jobs.doctor.database import clock_finding
 from jobs.doctor.findings import Finding, Level, age, many
+from jobs.skew import ClockSkew
 
 CAP = 10_000
 SHOWN = 5
+MOST_HOSTS = 1_000
 
 # The last look of one supervisor at another is by beats; here a person asks, and the database's
 # clock is good enough.
@@ -28,6 +31,17 @@ SELECT j.id::text, j.type, coalesce(w.name, j.worker_id::text), coalesce(w.state
 FROM jobs_job j LEFT JOIN jobs_worker w ON w.id = j.worker_id
 WHERE j.status = 'processing' AND (w.id IS NULL OR w.state IN ('stopped', 'dead')
     OR w.beat_at <= clock_timestamp() - %(dead_after)s * interval '1 second')
+LIMIT %(most)s
+"""
+
+# The worst of each host: all processes of a worker have the same clock.
+CLOCKS = """
+SELECT DISTINCT ON (w.host) w.host, w.clock_skew_seconds,
+    coalesce(w.clock_skew_uncertainty_seconds, 0)
+FROM jobs_worker w
+WHERE w.state IN ('running', 'draining') AND w.clock_skew_seconds IS NOT NULL
+    AND w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'
+ORDER BY w.host, abs(w.clock_skew_seconds) - coalesce(w.clock_skew_uncertainty_seconds, 0) DESC
 LIMIT %(most)s
 """
 
@@ -132,3 +146,17 @@ def unknown_types(database: Database) -> list[Finding]:
             )
         )
     return findings
+
+
+def clocks(database: Database) -> list[Finding]:
+    """Hosts of workers whose clocks differ from the database's."""
+    rows = database.rows(CLOCKS, {"dead_after": conf.get().dead_after_seconds, "most": MOST_HOSTS})
+    found = {
+        host: ClockSkew(seconds=seconds, uncertainty_seconds=uncertainty)
+        for host, seconds, uncertainty in rows
+    }
+    return [
+        clock_finding(f"the workers' host {host}", skew)
+        for host, skew in found.items()
+        if skew.is_telling
+    ]

@@ -59,6 +59,14 @@ WHERE w.state IN ('running', 'draining')
 GROUP BY 1
 """
 
+# Of the one that is certainly the furthest off.
+SKEW = """
+SELECT w.clock_skew_seconds FROM jobs_worker w
+WHERE w.state IN ('running', 'draining') AND w.clock_skew_seconds IS NOT NULL
+    AND w.beat_at > clock_timestamp() - %(dead_after)s * interval '1 second'
+ORDER BY abs(w.clock_skew_seconds) - coalesce(w.clock_skew_uncertainty_seconds, 0) DESC LIMIT 1
+"""
+
 
 @part("attempts")
 def attempts(database: Database) -> Iterator[Metric]:
@@ -178,7 +186,13 @@ def workers(database: Database) -> Iterator[Metric]:
         "Jobs that workers have claimed: those that run, and those they start next.",
         sum(int(row[3]) for row in rows.values()),
     )
-    yield from (count, slots, busy, held)
+    skew = GaugeMetricFamily(
+        "coppice_clock_skew_seconds",
+        "How far the clock of the living worker that is the furthest off is ahead of the database's.",
+    )
+    for (seconds,) in database.rows(SKEW, {"dead_after": params["dead_after"]}):
+        skew.add_metric([], seconds)
+    yield from (count, slots, busy, held, skew)
 
 
 @part("events")

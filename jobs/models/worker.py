@@ -45,6 +45,14 @@ class Worker(models.Model):
     quiet_at = models.DateTimeField(
         null=True, blank=True, help_text="Since when it does so; NULL: it claims."
     )
+    clock_skew_seconds = models.FloatField(
+        null=True,
+        blank=True,
+        help_text="How far its machine's clock is ahead of the database's; NULL: not measured.",
+    )
+    clock_skew_uncertainty_seconds = models.FloatField(
+        null=True, blank=True, help_text="By how much that may be more or less."
+    )
     stopped_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

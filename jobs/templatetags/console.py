@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from jobs import clocks
 from jobs.console import moments, words
+from jobs.skew import ClockSkew
 
 register = template.Library()
 
@@ -125,6 +126,11 @@ def one_line(text: str, most: int = 140) -> str:
 def duration(seconds: float | None) -> str:
     """A length of time: "340 ms", "12.4 s", "3 min 20 s"."""
     return words.duration(seconds)
+
+
+@register.filter
+def off(skew: ClockSkew) -> str:
+    return words.off(skew)
 
 
 @register.filter

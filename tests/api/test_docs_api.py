@@ -126,6 +126,8 @@ def a_worker_is_there() -> None:
         concurrency=16,
         types=["import_orders", "publish", "send_report"],
         queues=["default", "mail"],
+        clock_skew_seconds=0.002,
+        clock_skew_uncertainty_seconds=0.001,
     )
 
 

@@ -72,7 +72,7 @@ def test_the_page_has_every_metric_with_its_labels(api: Api, redis_url: str, set
     publisher.close()
     make_job()
     make_queue(paused=True)
-    make_worker()
+    make_worker(clock_skew_seconds=0.0)
     Watched.start()
     timings = [pack(1, wait=3, run=2)]
     for outcome in Outcome:

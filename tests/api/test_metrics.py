@@ -171,6 +171,16 @@ def test_workers_say_how_many_they_are_and_how_busy(api: Api) -> None:
     assert [found[f"coppice_workers{{state={state}}}"] for state in states] == [1, 1, 1]
     assert (found["coppice_slots"], found["coppice_slots_busy"]) == (6, 2)
     assert found["coppice_jobs_held"] == 6
+    assert "coppice_clock_skew_seconds" not in found
+
+
+def test_the_clock_that_is_the_furthest_off_is_told(api: Api) -> None:
+    make_worker(clock_skew_seconds=0.5, clock_skew_uncertainty_seconds=0.1)
+    make_worker(clock_skew_seconds=-7.0, clock_skew_uncertainty_seconds=0.1)
+    make_worker(clock_skew_seconds=8.0, clock_skew_uncertainty_seconds=4.0)
+    make_worker(clock_skew_seconds=60.0, beat_at=ago(minutes=2))
+    make_worker(clock_skew_seconds=60.0, state="stopped")
+    assert scrape(api("Viewer"))["coppice_clock_skew_seconds"] == -7
 
 
 def test_runs_are_counted_and_their_keys_too_however_large(api: Api) -> None:

@@ -22,7 +22,10 @@ def states(client: Any, query: str = "") -> dict[str, str]:
 
 
 def test_a_worker_says_how_it_is_and_what_it_holds(api: Api) -> None:
-    worker = make_worker(name="a", queues=["mail"], concurrency=2, types=["test"], version="1.0")
+    worker = make_worker(
+        name="a", queues=["mail"], concurrency=2, types=["test"], version="1.0",
+        clock_skew_seconds=-3.25, clock_skew_uncertainty_seconds=0.001,
+    )  # fmt: skip
     long = make_job(
         "processing", worker_id=worker.id, started_at=ago(seconds=100), payload={"a": "secret-9"}
     )
@@ -38,6 +41,7 @@ def test_a_worker_says_how_it_is_and_what_it_holds(api: Api) -> None:
     assert (found["held"], found["busy"]) == (3, 2)
     assert 0 <= found["heartbeat_age_seconds"] < 30
     assert found["stop_requested_at"] is None
+    assert (found["clock_skew_seconds"], found["clock_skew_uncertainty_seconds"]) == (-3.25, 0.001)
     first, second, _ = found["jobs"]
     assert (first["id"], first["cancelling"]) == (str(long.id), False)
     assert 100 <= first["seconds"] < 130

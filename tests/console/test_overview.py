@@ -24,6 +24,7 @@ from jobs.histograms import pack
 from jobs.live import stream
 from jobs.models import Job, Rollup, Total
 from jobs.publishing import STREAM
+from jobs.skew import ClockSkew
 from jobs.workers import WorkerFacts, living
 from ranges.models import RangeRun
 from tests.console import scenery
@@ -186,6 +187,15 @@ class TestHealth:
         texts = [fact.text for fact in health.facts({}, given(skew=0.5), NO_DUTIES, workers())]
         assert not any("clock" in text for text in texts)
 
+    def test_a_workers_clock_that_is_off_is_told_once_for_its_host(self) -> None:
+        for host, seconds in (("a", 30.0), ("a", 30.1), ("b", -1.0), ("c", -3_600.0)):
+            make_worker(host=host, clock_skew_seconds=seconds, clock_skew_uncertainty_seconds=0.002)
+        make_worker(host="silent", clock_skew_seconds=60.0, beat_at=ago(minutes=3))
+        make_worker(host="far", clock_skew_seconds=5.0, clock_skew_uncertainty_seconds=4.0)
+        assert re.findall("The clock of (.*?) the database", plain(text_of("health"))) == [
+            "a is 30.1 s ahead of", "c is 1 h behind"
+        ]  # fmt: skip
+
     @pytest.mark.usefixtures("away")
     def test_without_redis_it_says_that_jobs_go_on(self) -> None:
         make_worker()
@@ -207,7 +217,7 @@ def given(*, paused: list[Paused] | None = None, skew: float = 0.0) -> Numbers:
         dead_before=0,
         dead_is_capped=False,
         paused=paused or [],
-        skew_seconds=skew,
+        skew=ClockSkew(seconds=skew, uncertainty_seconds=0.01),
     )
 
 

@@ -74,6 +74,16 @@ class TestList:
         kept.forget()
         assert "Mixed versions: 1.0, 1.1" in plain(read(client_of("Viewer"), LIST))
 
+    def test_a_clock_is_shown_only_where_it_is_off(self) -> None:
+        fine = make_worker(clock_skew_seconds=0.4, clock_skew_uncertainty_seconds=0.1)
+        for url in (LIST, f"{LIST}{fine.id}/"):
+            assert "the database's" not in read(client_of("Viewer"), url).replace("&#x27;", "'")
+        off = make_worker(clock_skew_seconds=90.0, clock_skew_uncertainty_seconds=0.1)
+        kept.forget()
+        for url in (LIST, f"{LIST}{off.id}/"):
+            html = read(client_of("Viewer"), url).replace("&#x27;", "'")
+            assert "1 min 30 s ahead of the database's" in html
+
     def test_an_empty_list_says_how_to_start_one(self) -> None:
         assert "manage.py runworker" in read(client_of("Viewer"), LIST)
 

@@ -68,6 +68,21 @@ def test_nothing_starts_early_or_late_and_nobody_is_rescued(
         world.becomes(stuck, "failed")
         assert not right.logged("worker.lost")
         assert not wrong.logged("worker.lost")
+        # Each has said how far off it is: not more than starting and asking took.
+        eventually(
+            lambda: (
+                not world.one("SELECT count(*) FROM jobs_worker WHERE clock_skew_seconds IS NULL")
+            ),
+            "both skews",
+        )
+        skews = dict(
+            world.rows(
+                "SELECT queues = '[]', clock_skew_seconds FROM jobs_worker"
+                " WHERE clock_skew_uncertainty_seconds < 5"
+            )
+        )
+        assert abs(skews[True] - seconds) < 5
+        assert abs(skews[False]) < 5
         assert (wrong.stop(), right.stop()) == (0, 0)
 
     assert world.status(far) == "pending"

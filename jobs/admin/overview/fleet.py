@@ -11,6 +11,7 @@ from jobs import workers
 from jobs.console.kept import kept
 from jobs.database import DjangoDatabase
 from jobs.limits import limited
+from jobs.skew import ClockSkew
 from jobs.workers import HeldJob, WorkerFacts, WorkerState
 
 NAME = "fleet"
@@ -103,6 +104,16 @@ class Host:
     @property
     def last_beat(self) -> datetime:
         return max(each.worker.beat_at for each in self.workers)
+
+    @property
+    def skew(self) -> ClockSkew | None:
+        """How far its clock is from the database's, if a worker that is heard of says so."""
+        found = [
+            each.worker.telling_skew
+            for each in self.workers
+            if each.worker.state is not WorkerState.STALE
+        ]
+        return max((skew for skew in found if skew), key=lambda s: abs(s.seconds), default=None)
 
     @property
     def versions(self) -> list[str]:

@@ -11,12 +11,11 @@ from jobs.admin.overview import fleet
 from jobs.admin.overview.flows import LATE_SECONDS
 from jobs.admin.overview.numbers import Duties, Numbers
 from jobs.console.sample import OLD_SECONDS
-from jobs.console.words import count, duration
+from jobs.console.words import count, duration, off
 from jobs.live import stream
 from jobs.workers import WorkerFacts
 
 PAUSED_SECONDS = 900.0
-SKEW_SECONDS = 2.0
 RISING = 10
 """So many dead letters in an hour, and twice as many as in the hour before, are a rise."""
 SHOWN = 5
@@ -44,7 +43,7 @@ def facts(
         *_overdue(duties),
         *_paused(numbers),
         *_feed(sample),
-        *_clock(numbers),
+        *_clocks(numbers, workers),
     ]
     return sorted(found, key=lambda fact: fact.level != "bad")
 
@@ -132,11 +131,13 @@ def _feed(sample: dict[str, Any]) -> Iterator[Fact]:
         yield Fact(level="warn", text=f"These numbers are {duration(round(age))} old")
 
 
-def _clock(numbers: Numbers) -> Iterator[Fact]:
-    if abs(numbers.skew_seconds) > SKEW_SECONDS:
-        skew = duration(abs(numbers.skew_seconds))
-        side = "before" if numbers.skew_seconds > 0 else "behind"
-        yield Fact(level="warn", text=f"This host's clock is {skew} {side} the database's")
+def _clocks(numbers: Numbers, workers: list[WorkerFacts]) -> Iterator[Fact]:
+    if numbers.skew.is_telling:
+        yield Fact(level="warn", text=f"This host's clock is {off(numbers.skew)}")
+    skews = [(host.name, skew) for host in fleet.by_host(workers) if (skew := host.skew)]
+    for name, skew in skews[:SHOWN]:
+        text = f"The clock of {name} is {off(skew)}"
+        yield Fact(level="warn", text=text, place="jobs_worker_changelist")
 
 
 def _jobs(number: int) -> str:

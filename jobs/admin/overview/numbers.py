@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
+from jobs import skew
 from jobs.console.kept import kept
 from jobs.database import DjangoDatabase
 from jobs.doctor.workers import unknown_types
 from jobs.limits import limited
+from jobs.skew import ClockSkew
 
 NAME = "numbers"
 FRESH_SECONDS = 1.0
@@ -65,8 +67,8 @@ class Numbers:
     """In the last hour, and in the one before; at most the cap."""
     dead_is_capped: bool
     paused: list[Paused]
-    skew_seconds: float
-    """This host's clock before the database's."""
+    skew: ClockSkew
+    """Of the host that answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +95,9 @@ def duties() -> Duties:
 
 def _read() -> Numbers:
     database = DjangoDatabase()
+    sent_at = time.time()
     with limited(database, seconds=SECONDS) as now:
-        skew = time.time() - now
+        clock = skew.measured(sent_at=sent_at, theirs=now, heard_at=time.time())
         rate = database.rows(RATE, {})[0][0]
         lately, before = database.rows(DEAD, {"most": CAP + 1})[0]
         paused = [
@@ -107,7 +110,7 @@ def _read() -> Numbers:
         dead_before=min(before, CAP),
         dead_is_capped=lately > CAP,
         paused=paused,
-        skew_seconds=skew,
+        skew=clock,
     )
 
 

@@ -67,6 +67,13 @@ class WorkerSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="Since when it is asked to claim nothing."
     )
     quiet_at = MomentField(allow_null=True, help_text="Since when it does so; null: it claims.")
+    clock_skew_seconds = serializers.FloatField(
+        allow_null=True,
+        help_text="How far its machine's clock is ahead of the database's; below 0: behind it.",
+    )
+    clock_skew_uncertainty_seconds = serializers.FloatField(
+        allow_null=True, help_text="By how much that may be more or less."
+    )
     held = serializers.IntegerField(help_text="Jobs that it has claimed.")
     busy = serializers.IntegerField(help_text="Of its slots.")
     jobs = HeldJobSerializer(
