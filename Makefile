@@ -6,10 +6,11 @@ PY := $(VENV)/bin/python
 PORT ?= 8000
 ARGS ?=
 
-# Settings of the developer's own must not reach the checks; nor may each of the hundreds of processes
-# that they start have to compile the whole checkout.
-CLEAN_ENV := env -u DATABASE_URL -u DATABASE_DIRECT_URL -u REDIS_URL -u SECRET_KEY -u DEBUG \
-	-u ALLOWED_HOSTS -u HTTPS -u DEMO -u LOG_LEVEL -u PYTHONDONTWRITEBYTECODE
+# Settings of the developer's own must not reach the checks, and an empty value wins over .env; nor may
+# each of the hundreds of processes that they start have to compile the whole checkout.
+CLEAN_ENV := env -u PYTHONDONTWRITEBYTECODE ALLOWED_HOSTS= CORS_ALLOWED_ORIGINS= CSRF_TRUSTED_ORIGINS= \
+	DATABASE_DIRECT_URL= DATABASE_URL= DEBUG= DEFAULT_FROM_EMAIL= DEMO= EMAIL_URL= HTTPS= LOG_LEVEL= \
+	REDIS_URL= SECRET_KEY= TRUSTED_PROXY=
 PRODUCTION_ENV := $(CLEAN_ENV) DATABASE_URL=postgresql://coppice@localhost/coppice \
 	REDIS_URL=redis://localhost DEBUG=false ALLOWED_HOSTS=console.example.org \
 	SECRET_KEY=only-for-the-check-$$(head -c 48 /dev/urandom | base64 | tr -d '\n')
