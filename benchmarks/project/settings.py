@@ -34,4 +34,4 @@ ROOT_URLCONF = "benchmarks.project.urls"
 ALLOWED_HOSTS = ["testserver", "localhost"]
 COPPICE_REDIS_URL = os.environ.get("BENCHMARK_REDIS_URL", "")
 COPPICE_API_READS_PER_MINUTE = 0
-LOGGING = logging.configure(os.environ.get("LOG_LEVEL", "WARNING"), sys.argv)
+LOGGING = logging.configure(os.environ.get("LOG_LEVEL") or "WARNING", sys.argv)
