@@ -160,5 +160,21 @@ class TestTheExport:
         found = json.loads(exported(client_of("Supervisor"), format="json"))
         assert [each["id"] for each in found["entries"]] == ids[::-1]
 
+    def test_one_that_is_just_full_is_not_said_to_be_cut(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("jobs.admin.audit.exporting.CHUNK", 2)
+        monkeypatch.setattr("jobs.admin.files.MOST", 4)
+        for _ in range(4):
+            entry()
+        client = client_of("Supervisor")
+        found = json.loads(exported(client, format="json"))
+        assert (found["count"], found["complete"]) == (4, True)
+        assert len(exported(client).splitlines()) == 5
+        entry()
+        found = json.loads(exported(client, format="json"))
+        assert (found["count"], found["complete"]) == (4, False)
+        assert "ends after 4 entries" in exported(client).splitlines()[-1]
+
     def test_another_format_is_not_found(self) -> None:
         read(client_of("Supervisor"), EXPORT, status=404, format="xml")

@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from jobs import lifecycle, registry
+from jobs.admin import files
 from jobs.admin.events import asking, exporting, reading
 from jobs.live import topics
 from jobs.masking import MASKED, Reader
@@ -447,18 +448,22 @@ class TestTheFile:
         assert found["complete"]
 
     @pytest.mark.parametrize(
-        ("limit", "why"),
-        [("MOST", "a file ends after 5 lines"), ("LOOKED_AT", "ends after 5 lines")],
+        ("module", "limit", "why"),
+        [(files, "MOST", "a file ends after 5"), (exporting, "LOOKED_AT", "search ends after 5")],
     )
-    def test_it_ends_at_a_stated_number_and_says_so(
-        self, monkeypatch: pytest.MonkeyPatch, limit: str, why: str
+    def test_it_ends_at_a_stated_number_and_says_so_if_there_is_more(
+        self, monkeypatch: pytest.MonkeyPatch, module: Any, limit: str, why: str
     ) -> None:
-        monkeypatch.setattr(exporting, limit, 5)
+        monkeypatch.setattr(module, limit, 5)
         monkeypatch.setattr(exporting, "CHUNK", 5)
-        job = make_job()
-        for _ in range(12):
+        job, client = make_job(), client_of("Viewer")
+        for _ in range(5):
             write(job)
-        client = client_of("Viewer")
+        found = json.loads(exported(client, format="json"))
+        assert (found["count"], found["complete"], found["note"]) == (5, True, "")
+        assert len(exported(client).splitlines()) == 6
+        for _ in range(7):
+            write(job)
         found = json.loads(exported(client, format="json"))
         assert (found["count"], found["complete"]) == (5, False)
         assert why in found["note"]

@@ -16,6 +16,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from jobs import registry
+from jobs.admin import files
 from jobs.admin.ledger import exporting, reading
 from jobs.admin.ledger.tabs import TABS
 from jobs.console import sample
@@ -426,8 +427,26 @@ class TestExport:
         for state, count in (("dead", 10), ("all", 20), ("active", 10)):
             found = self.rows(client, state=state, format="json")
             assert len({job["id"] for job in found["jobs"]}) == found["count"] == count
-        monkeypatch.setattr(exporting, "MOST", 6)
+        monkeypatch.setattr(files, "MOST", 6)
         found = self.rows(client, state="dead", format="json")
         assert (found["count"], found["complete"]) == (6, False)
         assert "ends after 6" in found["note"]
         assert "ends after 6" in self.rows(client, state="dead", format="csv")[-1][0]
+
+    @pytest.mark.parametrize(("state", "count"), [("dead", 8), ("all", 16)])
+    def test_one_that_is_just_full_is_not_said_to_be_cut(
+        self, monkeypatch: pytest.MonkeyPatch, state: str, count: int
+    ) -> None:
+        monkeypatch.setattr(exporting, "CHUNK", 4)
+        monkeypatch.setattr(files, "MOST", count)
+        for _ in range(8):
+            make_job("dead")
+            make_job()
+        client = client_of("Viewer")
+        found = self.rows(client, state=state, format="json")
+        assert (found["count"], found["complete"], found["note"]) == (count, True, "")
+        assert len(self.rows(client, state=state, format="csv")) == 1 + count
+        make_job("dead")
+        found = self.rows(client, state=state, format="json")
+        assert (found["count"], found["complete"]) == (count, False)
+        assert f"ends after {count} jobs" in self.rows(client, state=state, format="csv")[-1][0]

@@ -12,6 +12,7 @@ from django.http.response import HttpResponseBase
 from django.urls import path
 
 from jobs import conf, permissions
+from jobs.admin import files
 from jobs.admin.audit import asking, exporting
 from jobs.admin.audit.asking import Ask
 from jobs.admin.audit.rows import row_of
@@ -68,10 +69,10 @@ class AuditEntryAdmin(ConsoleAdmin):
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         self.require_view(request)
         kind = request.GET.get("format", "csv")
-        if kind not in exporting.FORMATS:
+        if kind not in files.FORMATS:
             raise Http404
         ask = asking.ask_of(request.GET.dict())
-        return exporting.response(request, ask, reader(request.user), kind)
+        return exporting.file_of(ask, reader(request.user), kind).response(request)
 
     def _listed(self, request: HttpRequest, ask: Ask, size: int) -> dict[str, Any]:
         after, before = asking.place_of(request.GET.dict())

@@ -119,6 +119,10 @@ class Stretch:
     """How far it looked, if it ended before it had found enough."""
 
 
+NOTHING = Stretch(lines=[])
+"""Neither a line nor anything behind it."""
+
+
 @dataclass(kw_only=True)
 class Listed:
     lines: list[Line] = field(default_factory=list)

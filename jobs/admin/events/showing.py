@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 
 from jobs import conf, permissions, registry
+from jobs.admin import files
 from jobs.admin.events import asking, exporting, reading
 from jobs.admin.events.asking import Ask
 from jobs.admin.events.lines import shown
@@ -97,19 +98,17 @@ class Export(_LogPage):
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
         kind = request.GET.get("format", "csv")
-        if kind not in exporting.FORMATS:
+        if kind not in files.FORMATS:
             raise Http404
         ask, sees = self.asked()
         made = exporting.Export(ask=ask, reader=sees, kind=kind)
-        return cast("HttpResponse", made.response(request))
+        return cast("HttpResponse", made.file().response(request))
 
 
 def _files(address: str, ask: Ask, listed: reading.Listed) -> list[tuple[str, str]]:
     """The downloads: from the top of the page back, or from what is newest then."""
     place = {} if ask.is_newest or not listed.lines else {AFTER: str(listed.lines[0].id + 1)}
-    return [
-        (kind.upper(), f"{address}{ask.query(format=kind, **place)}") for kind in exporting.FORMATS
-    ]
+    return [(kind.upper(), f"{address}{ask.query(format=kind, **place)}") for kind in files.FORMATS]
 
 
 def _kept(days: float) -> str:

@@ -52,7 +52,7 @@ def export(request: HttpRequest) -> HttpResponse:
         format="json" if request.GET.get("format") == "json" else "csv",
         reader=reader(request.user),
     )
-    return cast("HttpResponse", made.response(request))
+    return cast("HttpResponse", made.file().response(request))
 
 
 def bulk(admin: Any, request: HttpRequest) -> HttpResponse:
