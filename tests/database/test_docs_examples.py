@@ -193,6 +193,13 @@ def test_the_tests_of_the_page_about_handlers_pass(run: Run) -> None:
         Job.objects.all().delete()
 
 
+def test_the_page_for_those_who_come_from_elsewhere_runs(run: Run) -> None:
+    job = run("docs/coming-from.md")["job"]
+    assert job.max_attempts == 4
+    run_due_jobs()
+    assert after(job).result == {"invoice": 1007, "copies": 2}
+
+
 def test_the_page_about_schedules_runs(run: Run) -> None:
     names = run("docs/schedules.md")
     assert names["hourly"].schedule_slot == names["hourly"].scheduled_at
