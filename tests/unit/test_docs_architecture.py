@@ -33,6 +33,17 @@ def test_every_link_of_the_page_leads_somewhere(page: Path) -> None:
             assert anchor in set(_anchors(place)), target
 
 
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, waiting = set(), [CHECKOUT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        targets = (target.partition("#")[0] for target in LINK.findall(_prose(page)))
+        leads = {(page.parent / target).resolve() for target in targets if target.endswith(".md")}
+        waiting += leads - reached
+    assert reached >= set(CHECKOUT.glob("docs/**/*.md"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_every_file_that_the_page_names_exists(page: Path) -> None:
     for name in FILE.findall(page.read_text(encoding="utf-8")):
