@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
+
+from django.conf import settings
 
 from jobs import permissions
 from jobs.api.base import CoppiceView
@@ -65,3 +68,15 @@ def test_views_of_ours_are_all_drawn_from_one_base() -> None:
     for route in routes():
         if route.pattern.startswith("api/v1/"):
             assert issubclass(route.view_class, CoppiceView), route.pattern
+
+
+def test_what_the_page_gives_to_other_projects_is_what_this_one_has() -> None:
+    (block,) = re.findall(
+        r"^```python\n(from jobs\.security.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+    )
+    given: dict[str, Any] = {}
+    exec(block, given)
+    ours = [each for each in settings.MIDDLEWARE if each in given["MIDDLEWARE"]]
+    assert given["MIDDLEWARE"] == ours
+    assert given["AUTHENTICATION_BACKENDS"] == settings.AUTHENTICATION_BACKENDS
+    assert given["SECURE_CSP"] == settings.SECURE_CSP
