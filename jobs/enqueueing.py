@@ -131,9 +131,9 @@ def enqueue_many(
     max_attempts: int | None = None,
     on_parent_failure: str = OnParentFailure.WAIT,
 ) -> list[str]:
-    """Create a job per payload by one COPY, all or none, and return their ids in that order.
+    """Create a job per payload by COPY, all or none, and return their ids in that order.
 
-    Takes any iterable of any length; memory holds the ids alone. With `unique_keys`, one per
+    Takes any iterable of any length, also one that queries; memory holds the ids alone. With `unique_keys`, one per
     payload, the id of the live job that holds a key is returned in place of a new one.
     """
     options = check_options(

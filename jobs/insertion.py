@@ -88,6 +88,7 @@ WHERE unique_key = ANY(%(keys)s::text[]) AND status IN ('pending', 'processing')
 """
 
 _CHUNK = 64 * 1024
+_COPY = 1024 * 1024
 
 
 def insert(database: Database, drafts: Sequence[Draft]) -> list[str]:
@@ -133,7 +134,9 @@ def copy_alike(
 ) -> None:
     """COPY jobs that differ by id and payload only; each is (id, JSON text).
 
-    The columns that all share are escaped once, which is most of the time that a row takes.
+    The columns that all share are escaped once, which is most of the time that a row takes. Rows
+    are asked for between one COPY and the next: where they come from may well be a query on this
+    very connection, which has to wait for the end of a COPY.
     """
     tail = "\t".join(
         [
@@ -152,22 +155,23 @@ def copy_alike(
         moment = like.scheduled_at.isoformat()
         tail += f"\t{moment}\t{moment}"
     end = f"\t{tail}\n"
-    with psycopg.Cursor(connection).copy(command.encode()) as copy:
-        for block in _blocks(
-            f"{id}\t{text if '\\' not in text else text.replace('\\', '\\\\')}{end}"
-            for id, text in rows
-        ):
+    lines = (
+        f"{id}\t{text if '\\' not in text else text.replace('\\', '\\\\')}{end}"
+        for id, text in rows
+    )
+    for block in _blocks(lines, _COPY):
+        with psycopg.Cursor(connection).copy(command.encode()) as copy:
             copy.write(block)
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[str]:
+def _blocks(lines: Iterable[str], least: int = _CHUNK) -> Iterator[str]:
     """Lines joined into blocks of a size that is worth a write."""
     block: list[str] = []
     size = 0
     for line in lines:
         block.append(line)
         size += len(line)
-        if size >= _CHUNK:
+        if size >= least:
             yield "".join(block)
             block.clear()
             size = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import transaction
+from rest_framework import serializers
 
 from jobs import JobSpec, conf, enqueue, enqueue_jobs, enqueue_many, events, lifecycle, registry
 from jobs.claim import Lane, claim
@@ -19,8 +21,8 @@ from jobs.endings import Success
 from jobs.errors import InvalidInput, UnknownType
 from jobs.events import Event
 from jobs.ids import new_id
-from jobs.models import Job, JobDependency, Worker
-from tests.factories import ago, make_worker
+from jobs.models import Job, JobDependency, Queue, Worker
+from tests.factories import ago, make_queue, make_worker
 from tests.rivals import Rival, other_session, wait_until_blocked
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,6 +48,10 @@ def _note() -> Iterator[None]:
 
 
 def _do_nothing() -> None:
+    pass
+
+
+def _take(payload: object) -> None:
     pass
 
 
@@ -232,6 +238,30 @@ def test_any_number_of_jobs_in_one_call_is_stored_and_wakes_workers(amount: int,
     assert Job.objects.count() == amount
     assert ear.heard(10) == [""]
     assert Job.objects.get(id=ids[-1]).payload == {"n": amount - 1}
+
+
+def test_payloads_may_come_from_a_query_and_be_checked_by_another() -> None:
+    """All on the one connection that writes the jobs, and more of them than one piece holds."""
+    names = [make_queue().name for _ in range(3)]
+    long = "x" * 500
+
+    class Named(serializers.Serializer[Any]):
+        queue = serializers.PrimaryKeyRelatedField(queryset=Queue.objects.all())
+        text = serializers.CharField()
+
+    def found() -> Iterator[dict[str, str]]:
+        for _ in range(1_000):
+            for queue in Queue.objects.order_by("name").iterator():
+                yield {"queue": queue.pk, "text": long}
+
+    registry.handler("enqueue.named", payload=Named)(_take)
+    try:
+        ids = enqueue_many("enqueue.named", found())
+    finally:
+        registry.remove("enqueue.named")
+
+    stored = Job.objects.in_bulk(ids)
+    assert [stored[uuid.UUID(id)].payload["queue"] for id in ids] == names * 1_000
 
 
 def test_twenty_thousand_different_jobs_with_keys_and_dependencies_are_one_call(ear: Ear) -> None:
