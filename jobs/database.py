@@ -198,6 +198,11 @@ def django_conninfo() -> str:
     return make_conninfo(**ours)
 
 
+def cause(error: BaseException) -> BaseException:
+    """What psycopg raised, below Django's wrapper."""
+    return error.__cause__ if isinstance(error.__cause__, psycopg.Error) else error
+
+
 def is_away(error: BaseException) -> bool:
     """Whether an error means that the database is unreachable or restarting, not that SQL is wrong."""
     if isinstance(error, TryLater):

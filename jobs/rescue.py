@@ -9,19 +9,22 @@ What must always be true:
    supervisor. Without it (the supervisor died too) every attempt is spent, since a job that kills
    its worker must end in the dead-letter queue.
 4. A job that was asked to be cancelled ends cancelled, however it is taken back (`complete`).
+5. A row that somebody keeps locked holds up its own job alone: nobody waits for it until all others
+   are taken back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import batched
 from typing import Protocol
 
 import structlog
 
 from jobs import conf, events, registry
 from jobs.claimed import Claimed
-from jobs.complete import Written, complete
-from jobs.database import Database
+from jobs.complete import Written, complete_here
+from jobs.database import Database, cause, is_away, is_blocked
 from jobs.endings import Ending
 from jobs.events import PUBLIC_NAMES, Event
 from jobs.insertion import wake
@@ -44,13 +47,20 @@ RETURNING name
 """
 
 HELD = """
+SELECT id::text FROM jobs_job WHERE status = 'processing' AND worker_id = %(worker)s::uuid
+ORDER BY id
+"""
+
+TAKE = """
 SELECT id::text, type, queue, '' AS payload, priority,
     coalesce(extract(epoch FROM due_at), 0)::float8, attempt_count, max_attempts, lease_epoch,
     lost_count, wait_count, extract(epoch FROM started_at)::float8,
     greatest(0, extract(epoch FROM clock_timestamp() - started_at))::float8
-FROM jobs_job WHERE status = 'processing' AND worker_id = %(worker)s::uuid
-LIMIT %(limit)s
+FROM jobs_job
+WHERE id = ANY(%(ids)s::uuid[]) AND status = 'processing' AND worker_id = %(worker)s::uuid
+ORDER BY id FOR NO KEY UPDATE
 """
+TAKE_FREE = f"{TAKE} SKIP LOCKED"
 
 # Walks from owner to owner in the index of processing jobs: one descent for each, not one per job.
 ORPHANS = """
@@ -96,6 +106,20 @@ def rescue_worker(database: Database, worker_id: str, reason: str, *, beats: int
         return []
     _say_lost(worker_id, marked[0][0], reason)
     return rescue_orphans(database, worker_id, reason)
+
+
+def each_of[T](dead: Iterable[T], rescue: Callable[[T], object]) -> None:
+    """Rescue each, though others cannot be rescued now; raises what the last of those met."""
+    trouble: Exception | None = None
+    for one in dead:
+        try:
+            rescue(one)
+        except Exception as error:
+            if is_away(cause(error)):
+                raise
+            trouble = error
+    if trouble is not None:
+        raise trouble
 
 
 def find_orphans(database: Database) -> list[str]:
@@ -159,20 +183,45 @@ def _timed_out(job: Claimed, ran: float, reason: str) -> Ending:
 def _end_all(
     database: Database, worker_id: str, decide: Callable[[Claimed, float], Ending]
 ) -> list[Written]:
-    """End a dead worker's jobs chunk by chunk, each in a transaction of its own."""
+    """End a dead worker's jobs, chunk by chunk, each in a transaction of its own.
+
+    Raises what the database says of those that are locked still when all others are written.
+    """
     batches: list[Written] = []
-    while True:
-        rows = database.rows(HELD, {"worker": worker_id, "limit": CHUNK})
-        if not rows:
-            return batches
+    chunks = [list(chunk) for chunk in batched(_held(database, worker_id), CHUNK, strict=False)]
+    while chunks:
+        chunk = chunks.pop(0)
+        try:
+            batches.append(_end(database, worker_id, chunk, decide, TAKE_FREE))
+        except Exception as error:
+            if not is_blocked(cause(error)):
+                raise
+            # Somebody holds a dependent of one of them.
+            middle = len(chunk) // 2
+            chunks[:0] = [half for half in (chunk[:middle], chunk[middle:]) if middle]
+    left = _held(database, worker_id)
+    if left:
+        batches.append(_end(database, worker_id, left[:CHUNK], decide, TAKE))
+    return [written for written in batches if written.ended]
+
+
+def _held(database: Database, worker_id: str) -> list[str]:
+    return [row[0] for row in database.rows(HELD, {"worker": worker_id})]
+
+
+def _end(
+    database: Database,
+    worker_id: str,
+    ids: list[str],
+    decide: Callable[[Claimed, float], Ending],
+    take: str,
+) -> Written:
+    with database.transaction():
+        rows = database.rows(take, {"ids": ids, "worker": worker_id})
         endings = [decide(Claimed(*row[:-1]), row[-1]) for row in rows]
-        written = complete(database, worker_id=worker_id, endings=endings)
-        _tell(database, worker_id, written)
-        batches.append(written)
-        # Rows that somebody else ended are seen no more; a chunk without any progress is not
-        # tried again at once.
-        if not written.ended or len(rows) < CHUNK:
-            return batches
+        written = complete_here(database, worker_id=worker_id, endings=endings)
+    _tell(database, worker_id, written)
+    return written
 
 
 def _tell(database: Database, worker_id: str, written: Written) -> None:

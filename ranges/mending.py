@@ -15,8 +15,7 @@ from django.db import connections, transaction
 
 from jobs.answers import JobTimeout
 from jobs.context import Context
-from jobs.database import is_away
-from jobs.lifecycle.rows import cause
+from jobs.database import cause, is_away
 from jobs.texts import describe_error
 from ranges import failing
 from ranges.around import Around

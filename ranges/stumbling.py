@@ -7,8 +7,7 @@ more since a column is gone, say. A job has attempts to spare for that, so someb
 from __future__ import annotations
 
 from jobs.context import Context
-from jobs.database import DjangoDatabase, is_away
-from jobs.lifecycle.rows import cause
+from jobs.database import DjangoDatabase, cause, is_away
 
 MOST = 5
 WITHIN_SECONDS = 300.0

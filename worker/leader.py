@@ -18,7 +18,7 @@ from jobs import bulk, edges, pruning, retention, rollups
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.insertion import wake
-from jobs.rescue import find_orphans, rescue_orphans
+from jobs.rescue import each_of, find_orphans, rescue_orphans
 from jobs.telling import queues_to_wake, tell_released
 from worker.alerts import DeadLetters, OverdueSchedules, PausedQueues, UnknownTypes
 from worker.observation import OrphanWatch
@@ -125,8 +125,10 @@ class Leader:
         return STEP_SECONDS
 
     def rescue_orphans(self) -> bool:
-        for worker_id in self._orphans.look(time.monotonic(), find_orphans(self.database)):
-            rescue_orphans(self.database, worker_id, "no live worker of that id exists")
+        each_of(
+            self._orphans.look(time.monotonic(), find_orphans(self.database)),
+            lambda id: rescue_orphans(self.database, id, "no live worker of that id exists"),
+        )
         return False
 
     def settle(self) -> bool:

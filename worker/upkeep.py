@@ -18,7 +18,7 @@ import structlog
 from jobs import schedules
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo, is_away
-from jobs.rescue import release_child, rescue_worker
+from jobs.rescue import each_of, release_child, rescue_worker
 from worker.leadership import Leadership
 from worker.observation import Observer, Sighting
 from worker.outage import Outages
@@ -119,8 +119,8 @@ class Upkeep:
             for step in (self._release, self._rescue, self._tick, self.leadership.seek):
                 pause = self._try(step)
                 delay = max(delay, pause)
-                if pause and not self.database.is_open:
-                    break  # the database is away: the next step would fail as well
+                if pause:
+                    break  # the next step would fail as well
             self._wake.wait(delay)
             self._wake.clear()
         self._try(self._release)
@@ -128,12 +128,14 @@ class Upkeep:
         self.database.close()
 
     def _try(self, step: Callable[[], object]) -> float:
-        """One step, whose failure stops no other; returns how long to wait for its sake."""
+        """One step, whose failure stops no other; returns how long to wait for the database."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the thread must go on, whatever happens
             if not is_away(error):
-                return self.outages.failed(step.__name__, error)
+                # Tried again in the rhythm that the others need.
+                self.outages.failed(step.__name__, error)
+                return 0.0
             self.database.close()
             self.leadership.lose()
             self.observer.begin_anew()
@@ -145,21 +147,22 @@ class Upkeep:
     def _release(self) -> None:
         while not self._dead.empty():
             self._unreleased.append(self._dead.get())
-        while self._unreleased:
-            # Kept until it is written; a second try finds what the first one left.
-            farewell = self._unreleased[0]
-            release_child(
-                self.database,
-                farewell.worker_id,
-                farewell.held,
-                reason=farewell.reason,
-                ended_well=farewell.ended_well,
-                is_forced=farewell.is_forced,
-                overdue_at=farewell.overdue_at,
-            )
-            self._unreleased.pop(0)
-            self._released += 1
-            self.tell()
+        # Kept until it is written; a second try finds what the first one left.
+        each_of(list(self._unreleased), self._release_one)
+
+    def _release_one(self, farewell: Farewell) -> None:
+        release_child(
+            self.database,
+            farewell.worker_id,
+            farewell.held,
+            reason=farewell.reason,
+            ended_well=farewell.ended_well,
+            is_forced=farewell.is_forced,
+            overdue_at=farewell.overdue_at,
+        )
+        self._unreleased.remove(farewell)
+        self._released += 1
+        self.tell()
 
     def _rescue(self) -> None:
         rows = self.database.rows(LOOK, {})
@@ -173,8 +176,12 @@ class Upkeep:
         if is_standby:
             self.observer.begin_anew()
             return
-        for verdict in self.observer.look(time.monotonic(), server, sightings):
-            rescue_worker(self.database, verdict.worker_id, verdict.reason, beats=verdict.beats)
+        each_of(
+            self.observer.look(time.monotonic(), server, sightings),
+            lambda dead: rescue_worker(
+                self.database, dead.worker_id, dead.reason, beats=dead.beats
+            ),
+        )
 
     def _tick(self) -> None:
         now = time.monotonic()

@@ -27,11 +27,10 @@ from jobs.bulk.measuring import progress
 from jobs.bulk.operating import changing, tell, write
 from jobs.bulk.turns import TURN_LOCK, blocker_of
 from jobs.context import Context
-from jobs.database import DjangoDatabase, is_away, is_transient, without_values
+from jobs.database import DjangoDatabase, cause, is_away, is_transient, without_values
 from jobs.errors import CoppiceError, NotFound
 from jobs.filtering import Filters
 from jobs.lifecycle import Changed
-from jobs.lifecycle.rows import cause
 from jobs.models import BulkOperation, Job
 from jobs.states import Status
 from jobs.texts import describe_error, normalise

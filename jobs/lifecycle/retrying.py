@@ -8,9 +8,10 @@ import psycopg
 from django.db import IntegrityError
 
 from jobs import audit
+from jobs.database import cause
 from jobs.errors import Conflict
 from jobs.lifecycle.changed import Changed, Skipped
-from jobs.lifecycle.rows import Act, Row, cause, conflict, in_chunks, perform, standing
+from jobs.lifecycle.rows import Act, Row, conflict, in_chunks, perform, standing
 from jobs.states import Status
 
 # Attempts start again; what earlier ones did stays in Attempt and JobLog. The lease epoch stays,

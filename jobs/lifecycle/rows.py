@@ -10,12 +10,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-import psycopg
 import structlog
 from django.db import DatabaseError, connections, transaction
 
 from jobs import audit, edges, events
-from jobs.database import DjangoDatabase, is_transient
+from jobs.database import DjangoDatabase, cause, is_transient
 from jobs.errors import Conflict, NotFound
 from jobs.insertion import wake
 from jobs.telling import tell_released
@@ -176,11 +175,6 @@ def perform[T](work: Callable[[Act], T], *, by: str, reason: str = "") -> T:
         except DatabaseError as error:
             if not tries or not is_transient(cause(error)):
                 raise
-
-
-def cause(error: BaseException) -> BaseException:
-    """What psycopg raised, below Django's wrapper."""
-    return error.__cause__ if isinstance(error.__cause__, psycopg.Error) else error
 
 
 def canonical(job_id: object) -> str:

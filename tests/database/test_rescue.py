@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import psycopg
 import pytest
 from django.db import connection
 
-from jobs import events, registry
+from jobs import conf, events, registry
 from jobs.claimed import Claimed
 from jobs.complete import complete
 from jobs.database import DirectDatabase, DjangoDatabase, direct_conninfo
@@ -22,10 +23,16 @@ from jobs.models import Attempt, Job, JobLog, Worker
 from jobs.rescue import find_orphans, release_child, rescue_orphans, rescue_worker
 from jobs.states import Status
 from tests.factories import make_edge, make_job
+from tests.rivals import other_session
+from worker.observation import Observer
+from worker.outage import Outages
+from worker.upkeep import Farewell, Upkeep
 
 pytestmark = pytest.mark.django_db
 
 DATABASE = DjangoDatabase("default")
+LOCK = "SELECT FROM jobs_job WHERE id = %(id)s FOR UPDATE"
+LOCK_WORKER = "SELECT FROM jobs_worker WHERE id = %(id)s FOR UPDATE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,6 +401,124 @@ def test_of_a_rescue_and_a_late_completion_exactly_one_wins() -> None:
     assert written["rescued"] == Job.objects.filter(status=Status.PENDING).count()
     assert written["completed"] + written["rescued"] == 40
     assert Attempt.objects.count() == 40
+
+
+# Rows that somebody keeps locked, as a long transaction does that has cancelled or changed them
+
+QUICK = ("SET lock_timeout = '100ms'",)
+
+
+@pytest.fixture
+def rescuer() -> Iterator[DirectDatabase]:
+    database = DirectDatabase(direct_conninfo(), session=QUICK)
+    yield database
+    database.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_that_somebody_keeps_locked_holds_up_the_rescue_of_its_own_job_alone(
+    rescuer: DirectDatabase,
+) -> None:
+    worker = make_worker()
+    jobs = [running(worker) for _ in range(5)]
+    held, *others = jobs
+
+    with other_session() as holder, holder.transaction():
+        holder.rows(LOCK, {"id": held.id})
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            rescue_worker(rescuer, str(worker.id), "gone", beats=7)
+
+        assert set(Job.objects.pending()) == set(others)
+        assert find_orphans(rescuer) == [str(worker.id)]
+    rescue_orphans(rescuer, str(worker.id), "gone")
+
+    assert set(Job.objects.pending()) == set(jobs)
+    assert Attempt.objects.count() == len(jobs)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_dependent_that_somebody_keeps_locked_holds_up_its_parent_alone(
+    rescuer: DirectDatabase,
+) -> None:
+    worker = make_worker()
+    parents = [running(worker, attempt_count=3, max_attempts=3) for _ in range(5)]
+    children = [make_job(on_parent_failure="run") for _ in parents]
+    for child, parent in zip(children, parents, strict=True):
+        make_edge(child, parent)
+
+    with other_session() as holder, holder.transaction():
+        holder.rows(LOCK, {"id": children[2].id})
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            rescue_worker(rescuer, str(worker.id), "gone", beats=7)
+
+        assert [job.id for job in Job.objects.processing()] == [parents[2].id]
+    rescue_orphans(rescuer, str(worker.id), "gone")
+
+    assert not Job.objects.processing().exists()
+    assert not Job.objects.filter(unmet_dependencies__gt=0).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("what", ["a worker's row", "a job"])
+def test_what_somebody_keeps_locked_holds_up_no_other_dead_worker(what: str) -> None:
+    workers = [make_worker(f"host:{n}") for n in range(3)]
+    jobs = [running(worker) for worker in workers]
+    upkeep = Upkeep(conf.get(), Outages(), tell=lambda: None)
+    upkeep.database = DirectDatabase(direct_conninfo(), session=QUICK)
+    upkeep.observer = AllDead()
+
+    try:
+        with other_session() as holder, holder.transaction():
+            if what == "a job":
+                holder.rows(LOCK, {"id": jobs[0].id})
+            else:
+                holder.rows(LOCK_WORKER, {"id": workers[0].id})
+            pauses = [upkeep._try(upkeep._rescue) for _ in range(2)]
+
+            assert [job.id for job in Job.objects.processing()] == [jobs[0].id]
+            assert pauses == [0, 0]  # the next look comes as soon as ever
+    finally:
+        upkeep.database.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_child_whose_job_is_locked_holds_up_the_release_of_no_other() -> None:
+    workers = [make_worker(f"host:{n}") for n in range(3)]
+    jobs = [running(worker) for worker in workers]
+    upkeep = Upkeep(conf.get(), Outages(), tell=lambda: None)
+    upkeep.database = DirectDatabase(direct_conninfo(), session=QUICK)
+    for worker in workers:
+        upkeep.release(
+            Farewell(
+                worker_id=str(worker.id),
+                held=(),
+                reason="killed",
+                ended_well=False,
+                is_forced=False,
+                overdue_at=None,
+            )
+        )
+
+    try:
+        with other_session() as holder, holder.transaction():
+            holder.rows(LOCK, {"id": jobs[0].id})
+            pauses = [upkeep._try(upkeep._release) for _ in range(2)]
+
+            assert [job.id for job in Job.objects.processing()] == [jobs[0].id]
+            assert upkeep.owes
+            assert pauses == [0, 0]
+        upkeep._release()
+    finally:
+        upkeep.database.close()
+
+    assert not upkeep.owes
+    # By what its supervisor knew, and not as an orphan: it had not started.
+    assert {attempt.outcome for attempt in Attempt.objects.all()} == {"handed_back"}
+
+
+class AllDead(Observer):
+    def __init__(self) -> None:
+        super().__init__(dead_after=0, lock_free=0, longest_gap=0)
 
 
 def test_a_worker_id_that_nobody_knows_is_no_error() -> None:
