@@ -35,18 +35,29 @@ VALUES (%(id)s::uuid, %(name)s, %(host)s, 0, %(queues)s::jsonb, %(types)s::jsonb
 ON CONFLICT (id) DO NOTHING
 """
 
-# Who is not in the answer was declared dead, or its row is gone. What the last answer said of the
-# clocks is written with this one, so that measuring costs no question of its own.
+# Who is not in the answer was declared dead, or its row is gone. A row that somebody keeps locked
+# misses this beat, and holds up nobody else's. What the last answer said of the clocks is written
+# with this one, so that measuring costs no question of its own.
 BEAT = """
-UPDATE jobs_worker w SET beats = w.beats + 1, beat_at = now(), state = c.state, pid = c.pid,
-    clock_skew_seconds = %(skew)s::float8, clock_skew_uncertainty_seconds = %(uncertainty)s::float8
-FROM unnest(%(ids)s::uuid[], %(states)s::text[], %(pids)s::integer[]) AS c (id, state, pid)
-WHERE w.id = c.id AND w.state IN ('running', 'draining')
-RETURNING w.id::text, w.stop_requested_at IS NOT NULL,
+WITH free AS MATERIALIZED (
+    SELECT w.id FROM jobs_worker w
+    WHERE w.id = ANY(%(ids)s::uuid[]) AND w.state IN ('running', 'draining')
+    FOR NO KEY UPDATE SKIP LOCKED
+), beaten AS (
+    UPDATE jobs_worker w SET beats = w.beats + 1, beat_at = now(), state = c.state, pid = c.pid,
+        clock_skew_seconds = %(skew)s::float8,
+        clock_skew_uncertainty_seconds = %(uncertainty)s::float8
+    FROM free, unnest(%(ids)s::uuid[], %(states)s::text[], %(pids)s::integer[])
+        AS c (id, state, pid)
+    WHERE w.id = free.id AND c.id = free.id
+)
+SELECT w.id::text, w.stop_requested_at IS NOT NULL,
     extract(epoch FROM clock_timestamp())::float8
+FROM jobs_worker w
+WHERE w.id = ANY(%(ids)s::uuid[]) AND w.state IN ('running', 'draining')
 """
 
-# A row that somebody has locked must delay a beat, not stop it.
+# A table that somebody has locked must delay a beat, not stop it.
 SESSION = ("SET lock_timeout = '1s'", "SET statement_timeout = '5s'")
 
 

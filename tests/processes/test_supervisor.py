@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from config.servers import Postgres
@@ -156,6 +157,28 @@ def test_a_stopped_child_gets_no_beats_and_is_renewed_when_it_goes_on(tables: Ta
 
         worker.wait_for("standin.heard", order="renew")
         worker.wait_for("worker.ready", 2)
+
+
+def test_a_workers_row_that_somebody_keeps_locked_silences_no_other_child(tables: Tables) -> None:
+    with (
+        standins(tables.url, "is fine", "--processes", "2") as worker,
+        standins(tables.url, "is fine") as other,
+    ):
+        held, sibling = (line["worker_id"] for line in worker.wait_for("worker.ready", 2))
+        other.wait_for("worker.ready")
+        moves_on(tables)
+
+        def beats_of_the_sibling() -> int:
+            return int(tables.one("SELECT beats FROM jobs_worker WHERE id = %s", sibling))
+
+        with psycopg.connect(tables.url) as holder:
+            holder.execute("SELECT FROM jobs_worker WHERE id = %s FOR UPDATE", (held,))
+            before = beats_of_the_sibling()
+            # For longer than a silent worker lives.
+            eventually(
+                lambda: beats_of_the_sibling() > before + 15 or other.logged("worker.lost"), "beats"
+            )
+            assert not other.logged("worker.lost")
 
 
 def test_after_the_beats_session_was_ended_the_lock_is_taken_again(tables: Tables) -> None:
