@@ -8,7 +8,8 @@ What must always be true:
 3. A schedule that another process is deciding about is passed over, not waited for.
 4. Whether the last job is live is read after the schedule is locked: before, the answer could be
    older than the row.
-5. One bad schedule says so in `last_error` and goes on later; the others do not notice.
+5. One bad schedule says so in `last_error`, misses its slots and goes on; the others do not notice.
+   Only what is wrong with its values is held against it: no slot is missed for a lock or a deadlock.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import structlog
 from django import db
 
 from jobs import events, registry
-from jobs.database import Database, DjangoDatabase, is_away
+from jobs.database import Database, DjangoDatabase, cause, is_away, is_refusal
 from jobs.drafts import validate_payload
 from jobs.ids import new_id
 from jobs.insertion import wake
-from jobs.schedules.deciding import LOOK_AGAIN, Due, Plan, decide, refuse
+from jobs.schedules.deciding import Due, Plan, decide, refuse
 from jobs.texts import clean, describe_error
 
 # The last condition keeps schedules that wait for their turn from filling the answer.
@@ -89,15 +90,6 @@ WHERE enabled AND next_slot <= coalesce(%(now)s::timestamptz, statement_timestam
 ORDER BY next_slot, id LIMIT %(limit)s
 """
 
-POSTPONE = """
-UPDATE jobs_schedule SET
-    last_error = %(error)s,
-    next_slot = coalesce(%(now)s::timestamptz, statement_timestamp()) + %(later)s::interval,
-    updated_at = clock_timestamp()
-WHERE id = %(id)s::uuid AND enabled
-    AND next_slot <= coalesce(%(now)s::timestamptz, statement_timestamp())
-"""
-
 BATCH = 100
 ERROR_LENGTH = 1_000
 
@@ -119,7 +111,7 @@ def tick(database: Database, *, limit: int = 1_000, now: datetime | None = None)
     """Decide about the due slots of at most `limit` schedules; the jobs made, in no special order.
 
     Meant to be called each second. `now` is for tests: without it the database's clock decides.
-    Raises only when the database is away; what is committed by then stays.
+    Raises what the database says that is no schedule's fault; what is committed by then stays.
     """
     if not isinstance(database, DjangoDatabase):
         # A payload serializer may use Django's connection of this thread: not a broken one.
@@ -130,7 +122,7 @@ def tick(database: Database, *, limit: int = 1_000, now: datetime | None = None)
         try:
             decided, jobs = _decide_batch(database, now=now, limit=size)
         except Exception as error:
-            if is_database_away(error):
+            if not _is_its_own_fault(error):
                 raise
             decided, jobs = _decide_singly(database, now=now, limit=size)
         fired += jobs
@@ -174,15 +166,23 @@ def announce(database: Database, fired: Sequence[Fired]) -> None:
     wake(database, {job.queue for job in fired})
 
 
-def is_database_away(error: BaseException) -> bool:
-    """The same question for errors that Django has wrapped."""
-    return is_away(error) or (error.__cause__ is not None and is_away(error.__cause__))
+def _is_its_own_fault(error: Exception) -> bool:
+    below = cause(error)
+    return is_refusal(below) and not is_away(below)
 
 
 def _decide_batch(
-    database: Database, *, now: datetime | None, limit: int, ids: list[str] | None = None
+    database: Database,
+    *,
+    now: datetime | None,
+    limit: int,
+    ids: list[str] | None = None,
+    refused: str = "",
 ) -> tuple[int, list[Fired]]:
-    """One transaction. How many schedules were decided about, and the jobs made."""
+    """One transaction. How many schedules were decided about, and the jobs made.
+
+    `refused`: why these cannot fire, as an attempt has shown.
+    """
     with database.transaction():
         rows = database.rows(LOCK_DUE, {"now": now, "limit": limit, "ids": ids})
         if not rows:
@@ -191,7 +191,10 @@ def _decide_batch(
         locked = [_due(row) for row in rows]
         live = _live(database, locked)
         plans = {
-            due.id: _plan(database, due, moment, is_live=due.last_job_id in live) for due in locked
+            due.id: refuse(due, refused, now=moment)
+            if refused
+            else _plan(database, due, moment, is_live=due.last_job_id in live)
+            for due in locked
         }
         slots = [(due.id, slot) for due in locked for slot in plans[due.id].fire]
         fired = insert(database, slots) if slots else []
@@ -211,12 +214,10 @@ def _decide_singly(
         try:
             fired += _decide_batch(database, now=now, limit=1, ids=[id])[1]
         except Exception as error:
-            if is_database_away(error):
+            if not _is_its_own_fault(error):
                 raise
             _cannot_fire(id, error)
-            params = {"id": id, "error": _described(error), "now": now, "later": LOOK_AGAIN}
-            with database.transaction():
-                database.run(POSTPONE, params)
+            _decide_batch(database, now=now, limit=1, ids=[id], refused=_described(error))
     return len(ids), fired
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import psycopg
 import pytest
 from rest_framework import serializers
 
@@ -20,6 +21,7 @@ from jobs.models import Job, Schedule, Worker
 from jobs.outcomes import Run, decide_lost, decide_raise, decide_return, decide_timed_out
 from jobs.states import Status
 from tests.factories import ago
+from tests.rivals import other_session
 
 pytestmark = pytest.mark.django_db
 
@@ -482,7 +484,11 @@ def test_a_schedule_that_the_database_refuses_is_found_and_hurts_no_other() -> N
     bad.refresh_from_db()
     assert "job_priority_known" in bad.last_error
     assert "\n" not in bad.last_error
-    assert bad.next_slot == NOON + 5 * MINUTE
+    assert (bad.next_slot, bad.missed_count) == (NOON + MINUTE, 1)
+    Schedule.objects.filter(id=bad.id).update(priority=1)
+    tick(NOON + MINUTE)
+    bad.refresh_from_db()
+    assert (slots_of(bad), bad.last_error) == ([NOON + MINUTE], "")
 
 
 class ChoicePayload(serializers.Serializer[Any]):
@@ -566,6 +572,25 @@ def test_rivals_never_let_two_slots_of_one_schedule_overlap() -> None:
 
     run_in_threads(3, work)
     assert [slots_of(each) for each in waiting] == [[NOON]] * 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_no_schedules_fault_costs_none_a_slot() -> None:
+    """As when a migration holds the table of the jobs, or somebody cancels a statement."""
+    made = [make_schedule(misfire=misfire) for misfire in ("each", "once", "skip")]
+    ticker = DirectDatabase(direct_conninfo(), session=("SET lock_timeout = '100ms'",))
+    try:
+        with other_session() as holder, holder.transaction():
+            holder.run("LOCK TABLE jobs_job IN SHARE MODE", {})
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                schedules.tick(ticker, now=NOON)
+        schedules.tick(ticker, now=NOON + SECOND)
+    finally:
+        ticker.close()
+    for schedule in made:
+        schedule.refresh_from_db()
+        assert slots_of(schedule) == [NOON]
+        assert (schedule.last_error, schedule.missed_count) == ("", 0)
 
 
 @pytest.mark.django_db(transaction=True)
