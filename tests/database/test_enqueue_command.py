@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from jobs import registry
 from jobs.models import Job, JobDependency, Schedule
+from tests.commanding import Command
 
 pytestmark = pytest.mark.django_db
 
@@ -27,18 +27,17 @@ def handled() -> Iterator[None]:
     registry.remove("plain")
 
 
+COMMAND = Command("enqueue")
+
+
 def enqueue(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("enqueue", *arguments, stdout=out)
-    return out.getvalue().strip()
+    return COMMAND.run(*arguments).strip()
 
 
 def refused(*arguments: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        enqueue(*arguments)
-    assert caught.value.returncode == 1
+    said = COMMAND.refused(*arguments)
     assert not Job.objects.exists()
-    return str(caught.value)
+    return said
 
 
 def test_a_job_is_created_and_its_id_printed() -> None:

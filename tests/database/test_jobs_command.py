@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from jobs import registry
 from jobs.masking import MASKED
 from jobs.models import Job
 from jobs.states import Status
+from tests.commanding import Command
 from tests.factories import ago, make_edge, make_history, make_job, make_queue, make_worker
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def run(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("jobs", *arguments, stdout=out)
-    return out.getvalue()
-
-
-def answer(*arguments: str) -> Any:
-    return json.loads(run(*arguments, "--json"))
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == 1
-    return str(caught.value)
+COMMAND = Command("jobs")
+run, answer, refused = COMMAND.run, COMMAND.answer, COMMAND.refused
 
 
 @pytest.mark.django_db

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -13,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
 from jobs import registry, schedules
 from jobs.models import Job, Schedule
+from tests.commanding import Command
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -30,17 +29,8 @@ def handled() -> Iterator[None]:
     registry.remove("plain")
 
 
-def run(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("schedules", *arguments, stdout=out)
-    return out.getvalue()
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == 1
-    return str(caught.value)
+COMMAND = Command("schedules")
+run, refused = COMMAND.run, COMMAND.refused
 
 
 @pytest.mark.django_db

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -23,6 +22,7 @@ from ranges.progress import progress
 from ranges.retrying import RetryPolicy, fixed
 from ranges.sizing import Leaf
 from ranges.states import RunStatus
+from tests.commanding import Command
 from tests.database.ranges.keyed import Dated, Numbered
 
 pytestmark = pytest.mark.django_db
@@ -69,21 +69,8 @@ class Renewing(RangeJob):
     def process(self, leaf: LeafRange, context: Any) -> None: ...
 
 
-def run(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("rangejob", *arguments, stdout=out)
-    return out.getvalue()
-
-
-def answer(*arguments: str) -> Any:
-    return json.loads(run(*arguments, "--json"))
-
-
-def refused(*arguments: str) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(*arguments)
-    assert caught.value.returncode == 1
-    return str(caught.value)
+COMMAND = Command("rangejob")
+run, answer, refused = COMMAND.run, COMMAND.answer, COMMAND.refused
 
 
 def found_something(*arguments: str) -> str:
