@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import pytest
 
 from tests.browsers import CHROMIUM, chromium
 from tests.live.conftest import Server, daphne, live_database, live_redis_url
+from tests.processes.running import eventually
 
 __all__ = ["live_database", "live_redis_url"]
 
@@ -108,6 +110,19 @@ def empty(_in_shared_database: None) -> None:
     ]
     with connection.cursor() as cursor:
         cursor.execute(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE")
+
+
+def under_a_moving_hand(element: Any, fact: Callable[[], Any], what: str) -> Any:
+    """Wait for a fact while the pointer is over the element: one that rests for seconds is nobody's."""
+    box = element.bounding_box()
+    steps = cycle([0.4, 0.6])
+
+    def moved() -> Any:
+        mouse = element.page.mouse
+        mouse.move(box["x"] + next(steps) * box["width"], box["y"] + box["height"] / 2)
+        return fact()
+
+    return eventually(moved, what)
 
 
 @dataclass(kw_only=True)

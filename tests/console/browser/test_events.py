@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from jobs import events, lifecycle
 from jobs.models import Job, JobLog
-from tests.console.browser.conftest import Person
+from tests.console.browser.conftest import Person, under_a_moving_hand
 from tests.factories import make_job, make_worker
 
 type Persons = Callable[..., Person]
@@ -102,6 +102,7 @@ def test_nothing_moves_while_somebody_reads_and_the_new_lines_are_counted(person
     # A pointer over the lines keeps them too.
     rows.nth(3).hover()
     say(job, "under the hand")
+    under_a_moving_hand(rows.nth(3), pill.is_visible, "a line waits")
     expect(pill).to_have_text("1 new line")
     page.mouse.move(5, 5)
     expect(rows.first).to_contain_text("under the hand")

@@ -12,7 +12,7 @@ from jobs import bulk, events, lifecycle
 from jobs.filtering import Filters
 from jobs.models import Job
 from jobs.states import Status
-from tests.console.browser.conftest import Person
+from tests.console.browser.conftest import Person, under_a_moving_hand
 from tests.console.browser.relay import Relay
 from tests.console.run_scenery import make_node, make_run
 from tests.factories import ago, make_job, make_schedule, make_worker
@@ -172,7 +172,8 @@ def test_no_row_moves_under_the_pointer(person: Persons) -> None:
     before = [each.bounding_box() for each in (group, row)]
     for _ in range(3):
         died("web", "b" * 16)
-    expect(letters.locator('[data-cell="total"]')).to_have_text("4")
+    four = letters.locator('[data-cell="total"]:text-is("4")')
+    under_a_moving_hand(group, four.count, "all four are counted")
     expect(ledger.locator("#show-new")).to_have_text("3 new: show")
     assert [each.bounding_box() for each in (group, row)] == before
     letters.mouse.move(5, 5)

@@ -13,7 +13,7 @@ from jobs import events, lifecycle
 from jobs.histograms import pack
 from jobs.models import Job, Rollup, Worker
 from tests.console import scenery
-from tests.console.browser.conftest import Person
+from tests.console.browser.conftest import Person, under_a_moving_hand
 from tests.factories import ago, make_job, make_worker
 from tests.processes.running import eventually
 
@@ -84,7 +84,8 @@ def test_rows_stay_under_the_pointer_and_come_when_it_has_left(person: Persons) 
     before = row.bounding_box()
     second = make_job("processing", started_at=ago(seconds=90))
     page.locator('[data-stat="running"]:text-is("2")').wait_for()
-    page.locator('[data-panel="active"] [data-cell="total"]:text-is("2")').wait_for()
+    total = page.locator('[data-panel="active"] [data-cell="total"]:text-is("2")')
+    under_a_moving_hand(row, total.count, "the number is right")
     assert row.bounding_box() == before
     page.mouse.move(5, 5)
     newer = page.locator(f'[data-panel="active"] tr[data-row="{second.id}"]')
