@@ -353,14 +353,15 @@ class Feeder:
 
     def _wait(self, seconds: float) -> None:
         """Sleep until a kick, a notification or the time is up."""
-        watched: list[int] = [self._kick_fd]
+        watched = select.poll()  # select() refuses numbers above 1,023
+        watched.register(self._kick_fd, select.POLLIN)
         if self._database.is_open and not self._database.pooled:
-            watched.append(self._database.connection.fileno())
-        readable, _, _ = select.select(watched, [], [], seconds)
+            watched.register(self._database.connection.fileno(), select.POLLIN)
+        readable = {number for number, _ in watched.poll(seconds * 1_000)}
         if self._kick_fd in readable:
             with suppress(BlockingIOError):
                 os.eventfd_read(self._kick_fd)
-        if len(readable) > 1 or (readable and readable[0] != self._kick_fd):
+        if readable - {self._kick_fd}:
             self._hear()
 
     def _hear(self) -> None:

@@ -53,6 +53,19 @@ def test_a_process_that_a_handler_has_crippled_is_replaced(world: World) -> None
     assert world.counts()["completed"] >= 100
 
 
+def test_a_worker_with_more_than_a_thousand_open_files_listens_again(world: World) -> None:
+    with runworker(world.url, "--concurrency", "2") as worker:
+        [bad] = world.enqueue_all("prove.open_files", 1)
+        eventually(lambda: world.effects(bad) == 1, "they are open")
+        world.end_sessions("feeder")
+        eventually(lambda: world.effects(bad, "a small one") > 0, "that of its session is taken")
+        world.enqueue_all("prove.effect", 10)
+        world.all_ended()
+
+        assert len(worker.logged("worker.ready")) == 1
+        assert worker.stop() == 0
+
+
 def test_a_fork_that_a_handler_forgets_runs_nobody_elses_job(world: World) -> None:
     with runworker(world.url, "--concurrency", "1") as worker:
         worker.wait_for("worker.ready")

@@ -326,6 +326,20 @@ def reach_for_what_is_the_process(payload: dict[str, Any], context: Context) -> 
     return None
 
 
+@handler("prove.open_files", max_attempts=1)
+def open_more_than_a_thousand_files(payload: dict[str, Any], context: Context) -> None:
+    """And take for some seconds every small number that somebody else gives up."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    for _ in range(1_100):
+        os.dup(0)
+    leave_effect(context)
+    for _ in range(5_000):
+        if os.dup(0) < 1_000:
+            leave_effect(context, "a small one")
+        time.sleep(0.001)
+
+
 @handler("prove.reach_apart", max_attempts=1, isolation="process")
 def leave_a_child_behind(payload: dict[str, Any], context: Context) -> Any:
     leave_effect(context)
