@@ -64,6 +64,25 @@ class PauseView(_ActView):
         return self.answer(request, run_id)
 
 
+class ForcePauseView(_ActView):
+    serializer_class: ClassVar[Any] = ReasonBody
+    act = staticmethod(lifecycle.force_pause)
+
+    @extend_schema(
+        operation_id="force_pause_range_run",
+        tags=TAGS,
+        responses=RangeRunSerializer,
+        examples=[OpenApiExample("Why", value={"reason": "the host is gone"}, request_only=True)],
+    )
+    def post(self, request: Request, run_id: str) -> Response:
+        """Pause a run, and take its jobs away from workers that show no sign of life.
+
+        For when no live worker is left that would do so: with one, or with workers that live, it is
+        refused. What such a worker still writes is refused too, and rolled back.
+        """
+        return self.answer(request, run_id)
+
+
 class RangeResumeBody(Body):
     code_version = serializers.CharField(
         required=False,

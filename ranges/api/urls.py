@@ -35,6 +35,11 @@ urlpatterns = [
     ),
     path("ranges/<str:run_id>/start", acting.StartView.as_view(), name="coppice-range-start"),
     path("ranges/<str:run_id>/pause", acting.PauseView.as_view(), name="coppice-range-pause"),
+    path(
+        "ranges/<str:run_id>/force-pause",
+        acting.ForcePauseView.as_view(),
+        name="coppice-range-force-pause",
+    ),
     path("ranges/<str:run_id>/resume", acting.ResumeView.as_view(), name="coppice-range-resume"),
     path("ranges/<str:run_id>/cancel", acting.CancelView.as_view(), name="coppice-range-cancel"),
     path(

@@ -15,14 +15,15 @@ from django.db.models.functions import Now
 
 from jobs import conf, enqueue, registry
 from jobs.answers import Discard, Hold
-from jobs.models import Job
+from jobs.ids import new_uuid
+from jobs.models import Job, Worker
 from jobs.testing import run_due_jobs
 from ranges.axes import IntRange
 from ranges.declaring import RangeJob
 from ranges.retrying import RetryPolicy, fixed
 from ranges.sizing import Leaf
 from tests.api.conftest import Api
-from tests.factories import make_job, make_worker
+from tests.factories import ago, make_job, make_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -131,6 +132,18 @@ def a_worker_is_there() -> None:
     )
 
 
+def the_worker_falls_silent() -> None:
+    Worker.objects.filter(id=SHOWN_IDS["worker"]).update(beat_at=ago(minutes=5))
+    make_job("processing", type="import_orders", worker_id=SHOWN_IDS["worker"])
+
+
+def the_worker_of_the_run_falls_silent() -> None:
+    Job.objects.filter(type="ranges.run", status="pending").update(
+        status="processing", worker_id=new_uuid(), started_at=Now(), attempt_count=1, lease_epoch=1,
+        hold_reason="",
+    )  # fmt: skip
+
+
 SHOWN_IDS = {
     "running": "0199a1f0-8000-7000-8000-000000000001",
     "worker": "0199a1e8-02aa-7c10-b7f3-5d0c9e8a4b16",
@@ -141,6 +154,8 @@ STEPS: dict[str, Callable[[], None]] = {
     "jobs die": jobs_die,
     "the run goes to its end": the_run_goes_to_its_end,
     "a worker is there": a_worker_is_there,
+    "the worker falls silent": the_worker_falls_silent,
+    "the worker of the run falls silent": the_worker_of_the_run_falls_silent,
 }
 
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 
-from jobs.models import AuditEntry, Job, Schedule
+from jobs.models import AuditEntry, Job, Schedule, Worker
 from jobs.permissions import CONTROL_RUN, VIEW
 from jobs.testing import run_due_jobs
 from ranges.axes import DateRange, IntRange, TextRange
@@ -20,7 +20,7 @@ from ranges.retrying import RetryPolicy, fixed
 from ranges.sizing import Leaf
 from tests.api import hostile
 from tests.api.conftest import Api
-from tests.factories import make_schedule
+from tests.factories import ago, make_schedule, make_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -266,7 +266,29 @@ def test_a_run_is_paused_resumed_retuned_and_cancelled(api: Api) -> None:
         assert refused.status_code == 409
         assert "cancelled" in refused.json()["detail"]
     assert act(client, id, "retune", concurrency=2).status_code == 409
+    assert act(client, id, "force-pause").status_code == 409
     assert Job.objects.get(type="ranges.run").status == "cancelled"
+
+
+def test_a_run_is_taken_from_workers_that_say_nothing_and_from_no_others(api: Api) -> None:
+    client = api("Operator")
+    id = created(client, start_now=True)["id"]
+    worker = make_worker()
+    Job.objects.filter(type="ranges.run").update(
+        status="processing", worker_id=worker.id, started_at=ago(minutes=9), attempt_count=1,
+        lease_epoch=1,
+    )  # fmt: skip
+    refused = act(client, id, "force-pause")
+    assert (refused.status_code, "signs of life" in refused.json()["detail"]) == (409, True)
+    assert one(client, id)["status"] == "running"
+    Worker.objects.update(beat_at=ago(minutes=5))
+    paused = act(client, id, "force-pause", reason="the host is gone").json()
+    assert (paused["status"], paused["reason"]) == ("paused", "the host is gone")
+    job = Job.objects.get(type="ranges.run")
+    assert (job.status, job.worker_id) == ("pending", None)
+    entry = AuditEntry.objects.get(action="range.force_pause")
+    assert (entry.reason, entry.data["ids"]) == ("the host is gone", [str(job.id)])
+    assert act(client, id, "resume").json()["status"] == "running"
 
 
 @pytest.mark.parametrize(
@@ -274,6 +296,7 @@ def test_a_run_is_paused_resumed_retuned_and_cancelled(api: Api) -> None:
     [
         ("pause", {"reason": 5}, "reason"),
         ("pause", {"why": "x"}, "why"),
+        ("force-pause", {"reason": 5}, "reason"),
         ("retune", {}, "concurrency"),
         ("retune", {"concurrency": 0}, "concurrency"),
         ("retune", {"concurrency": 10**30}, "concurrency"),
@@ -578,7 +601,8 @@ def test_hostile_ids_parameters_and_bodies_are_refused(api: Api) -> None:
     reads = ("", "/tree", "/coverage", "/failures", "/nodes", "/failures/1")
     paths = [f"{URL}/{bad}{end}" for bad in hostile.IDS for end in reads]
     assert hostile.answers(client, "get", paths) == []
-    acts = ("start", "pause", "resume", "cancel", "retry-failed", "verify", "retune")
+    acts = ("start", "pause", "force-pause", "resume", "cancel", "retry-failed", "verify",
+            "retune")  # fmt: skip
     paths = [f"{URL}/{bad}/{end}" for bad in hostile.IDS for end in acts]
     assert hostile.answers(client, "post", paths) == []
     numbers = [bad for bad in hostile.IDS if bad != "0"]
@@ -623,7 +647,7 @@ def test_only_who_may_control_runs_changes_them(api: Api, group: str | None) -> 
     assert plan == (200 if may else refused)
     made = client.post(URL, {"job": "api.Sifting"}, format="json").status_code
     assert made == (201 if may else refused)
-    for end in ("start", "pause", "resume", "cancel", "retry-failed", "retune"):
+    for end in ("start", "pause", "force-pause", "resume", "cancel", "retry-failed", "retune"):
         body = {"concurrency": 2} if end == "retune" else {}
         status = act(client, id, end, **body).status_code
         assert status in (200, 409) if may else status == refused, end

@@ -138,6 +138,38 @@ def test_a_worker_is_told_to_be_quiet_and_to_go_on(api: Api) -> None:
         assert client.post(f"{URL}/{worker.id}/{end}", {"x": 1}, format="json").status_code == 400
 
 
+def test_the_jobs_of_a_silent_worker_are_recovered_and_its_row_forgotten(api: Api) -> None:
+    worker = make_worker(name="a", beat_at=ago(minutes=3), beats=7)
+    jobs = [make_job("processing", worker_id=worker.id) for _ in range(2)]
+    client = api("Operator")
+    assert client.delete(f"{URL}/{worker.id}").status_code == 409  # it may live
+    answer = client.post(f"{URL}/{worker.id}/recover", {"reason": "gone"}, format="json")
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["state"], found["recovered"], found["jobs"]) == ("dead", 2, [])
+    for job in jobs:
+        job.refresh_from_db()
+        assert (job.status, job.worker_id) == ("pending", None)
+    assert client.post(f"{URL}/{worker.id}/recover").status_code == 409
+    assert client.delete(f"{URL}/{worker.id}?reason=cleared").status_code == 204
+    assert client.get(f"{URL}/{worker.id}").status_code == 404
+    assert client.delete(f"{URL}/{worker.id}").status_code == 404
+    assert list(AuditEntry.objects.order_by("id").values_list("action", "reason")) == [
+        ("worker.recover", "gone"), ("worker.forget", "cleared"),
+    ]  # fmt: skip
+
+
+def test_a_worker_that_lives_is_neither_recovered_nor_forgotten(api: Api) -> None:
+    worker = make_worker()
+    client = api("Supervisor")
+    answer = client.post(f"{URL}/{worker.id}/recover")
+    assert (answer.status_code, "alive" in answer.json()["detail"]) == (409, True)
+    assert client.delete(f"{URL}/{worker.id}").status_code == 409
+    assert client.delete(f"{URL}/{worker.id}?why=x").status_code == 400
+    assert client.post(f"{URL}/{worker.id}/recover", {"x": 1}, format="json").status_code == 400
+    assert Worker.objects.get().state == "running"
+
+
 @pytest.mark.parametrize("state", ["stopped", "dead"])
 def test_a_worker_that_has_ended_cannot_be_stopped(api: Api, state: str) -> None:
     worker = make_worker(state=state)
@@ -152,7 +184,9 @@ def test_hostile_ids_parameters_and_bodies_are_refused(api: Api) -> None:
     client = api("superuser")
     worker = make_worker()
     assert hostile.answers(client, "get", [f"{URL}/{bad}" for bad in hostile.IDS]) == []
-    assert hostile.answers(client, "post", [f"{URL}/{bad}/stop" for bad in hostile.IDS]) == []
+    for end in ("stop", "recover"):
+        assert hostile.answers(client, "post", [f"{URL}/{bad}/{end}" for bad in hostile.IDS]) == []
+    assert hostile.answers(client, "delete", [f"{URL}/{bad}" for bad in hostile.IDS]) == []
     for query in (*hostile.QUERIES, "state=busy", "state=%00", "host=%00", "name=x"):
         assert client.get(f"{URL}?{query}").status_code == 400, query
     refused = hostile.refusals_of_bodies(client, "post", f"{URL}/{worker.id}/stop")
@@ -168,3 +202,5 @@ def test_only_who_may_control_workers_stops_them(api: Api, group: str | None) ->
         assert client.get(path).status_code == (refused if group is None else 200)
     allowed = group in ("Operator", "Supervisor")
     assert client.post(f"{URL}/{worker.id}/stop").status_code == (202 if allowed else refused)
+    for asked in (client.post(f"{URL}/{worker.id}/recover"), client.delete(f"{URL}/{worker.id}")):
+        assert asked.status_code == (409 if allowed else refused)

@@ -50,6 +50,7 @@ api/v1/ranges/<str:run_id>/coverage                     GET    403 404 404 404 4
 api/v1/ranges/<str:run_id>/failures                     GET    403 404 404 404 404
 api/v1/ranges/<str:run_id>/failures/<str:failure>       GET    403 404 404 404 404
 api/v1/ranges/<str:run_id>/failures/<str:failure>/waive POST   403 403 400 400 400
+api/v1/ranges/<str:run_id>/force-pause                  POST   403 403 404 404 404
 api/v1/ranges/<str:run_id>/nodes                        GET    403 404 404 404 404
 api/v1/ranges/<str:run_id>/pause                        POST   403 403 404 404 404
 api/v1/ranges/<str:run_id>/resume                       POST   403 403 404 404 404
@@ -74,7 +75,9 @@ api/v1/schedules/<str:schedule_id>/skip-next            POST   403 403 404 404 4
 api/v1/schedules/preview                                POST   403 400 400 400 400
 api/v1/workers                                          GET    403 200 200 200 200
 api/v1/workers/<str:worker_id>                          GET    403 404 404 404 404
+api/v1/workers/<str:worker_id>                          DELETE 403 403 404 404 404
 api/v1/workers/<str:worker_id>/quiet                    POST   403 403 404 404 404
+api/v1/workers/<str:worker_id>/recover                  POST   403 403 404 404 404
 api/v1/workers/<str:worker_id>/resume                   POST   403 403 404 404 404
 api/v1/workers/<str:worker_id>/stop                     POST   403 403 404 404 404
 healthz                                                 GET    200 200 200 200 200 200

@@ -46,6 +46,11 @@ urlpatterns = [
         workers.ResumeView.as_view(),
         name="coppice-resume-worker",
     ),
+    path(
+        "workers/<str:worker_id>/recover",
+        workers.RecoverView.as_view(),
+        name="coppice-recover-worker",
+    ),
     path("bulk-operations", bulk.BulkOperationsView.as_view(), name="coppice-bulk-operations"),
     path(
         "bulk-operations/preview", bulk.PreviewView.as_view(), name="coppice-bulk-operation-preview"

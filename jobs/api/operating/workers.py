@@ -1,4 +1,4 @@
-"""`/workers`: who works, on what, and stop."""
+"""`/workers`: who works, on what; quiet, stop, recover and forget."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+)
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,6 +20,7 @@ from rest_framework.response import Response
 from jobs import lifecycle, permissions, workers
 from jobs.api.base import CoppiceView
 from jobs.api.filters import refuse_unknown
+from jobs.api.job.input import reason_of
 from jobs.api.job.output import MomentField
 from jobs.api.operating.asking import Body, ReasonBody
 from jobs.api.pagination import (
@@ -26,6 +32,7 @@ from jobs.api.pagination import (
     read_cursor,
     read_number,
 )
+from jobs.api.schema import REASON
 from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput
 from jobs.models import Worker
@@ -138,7 +145,7 @@ class WorkersView(CoppiceView):
 
 
 class WorkerView(CoppiceView):
-    needs: ClassVar = {"GET": permissions.VIEW}
+    needs: ClassVar = {"GET": permissions.VIEW, "DELETE": permissions.CONTROL_WORKER}
     serializer_class: ClassVar[Any] = WorkerDetailSerializer
 
     @extend_schema(operation_id="get_worker", tags=TAGS, responses=WorkerDetailSerializer)
@@ -146,6 +153,22 @@ class WorkerView(CoppiceView):
         """Read how a worker process is, and what it holds."""
         refuse_unknown(request, ())
         return Response(_shown(worker_id))
+
+    @extend_schema(
+        operation_id="forget_worker",
+        tags=TAGS,
+        parameters=[REASON],
+        responses={204: OpenApiResponse(description="Its row is gone.")},
+    )
+    def delete(self, request: Request, worker_id: str) -> Response:
+        """Forget a worker process that is dead and owns no job any more.
+
+        Its row would go by itself after the retention time.
+        """
+        refuse_unknown(request, ["reason"])
+        reason = reason_of(request.query_params.get("reason"))
+        lifecycle.forget_worker(worker_id, reason=reason, by=self.actor)
+        return Response(status=204)
 
 
 WHY = OpenApiExample("Why", value={"reason": "the host is to be replaced"}, request_only=True)
@@ -212,6 +235,34 @@ class ResumeView(CoppiceView):
         Body.read(request)
         lifecycle.resume_worker(worker_id, by=self.actor)
         return Response(_shown(worker_id), status=202)
+
+
+class WorkerRecoveredSerializer(WorkerDetailSerializer):
+    recovered = serializers.IntegerField(help_text="Jobs that were taken back.")
+
+
+class RecoverView(CoppiceView):
+    needs: ClassVar = {"POST": permissions.CONTROL_WORKER}
+    serializer_class: ClassVar[Any] = ReasonBody
+
+    @extend_schema(
+        operation_id="recover_worker",
+        tags=TAGS,
+        responses=WorkerRecoveredSerializer,
+        examples=[
+            OpenApiExample("Why", value={"reason": "the host is gone"}, request_only=True),
+        ],
+    )
+    def post(self, request: Request, worker_id: str) -> Response:
+        """Declare a silent worker process dead, and take back its jobs.
+
+        A live worker does so by itself within seconds; this is for when none lives. Only of one that
+        is `stale`. Should it be at work after all, what it writes is refused.
+        """
+        refuse_unknown(request)
+        reason = ReasonBody.read(request).get("reason", "")
+        recovered = lifecycle.recover_worker(worker_id, reason=reason, by=self.actor)
+        return Response({**_shown(worker_id), "recovered": recovered})
 
 
 def _shown(id: str) -> dict[str, Any]:
