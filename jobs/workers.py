@@ -7,6 +7,7 @@ the time after which a worker is called dead is said to be stale.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +17,7 @@ from uuid import UUID
 
 from jobs import conf
 from jobs.database import Database
-from jobs.errors import NotFound
+from jobs.errors import InvalidInput, NotFound
 from jobs.lifecycle.rows import canonical
 from jobs.skew import ClockSkew
 from jobs.texts import clean
@@ -61,6 +62,13 @@ ORDER BY coalesce(w.stopped_at, w.beat_at) DESC, w.id DESC LIMIT %(limit)s
 """
 
 ONE = f"SELECT {COLUMNS}, w.types::text FROM jobs_worker w WHERE w.id = %(id)s::uuid"
+
+NAMED = """
+SELECT w.id::text, w.state IN ('running', 'draining') FROM jobs_worker w
+WHERE w.name = %(text)s OR starts_with(w.id::text, %(begin)s)
+ORDER BY 2 DESC, w.started_at DESC LIMIT 10
+"""
+_ID = re.compile(r"[0-9A-Fa-f-]{4,36}\Z")
 
 HELD = """
 SELECT w.id::text, j.id::text, j.type, j.queue, j.priority, j.attempt_count, j.started_at,
@@ -185,6 +193,26 @@ def one(database: Database, id: object) -> WorkerFacts:
         raise NotFound("worker", clean(str(id), 60))
     *row, types = rows[0]
     return _facts(row, _held(database, [known], JOBS_OF_ONE), types=_loaded(types))
+
+
+def named(database: Database, text: str) -> str:
+    """The id of the only worker with this name, or whose id is this or begins so.
+
+    Of several with one name, the one that lives. Raises NotFound, and InvalidInput for several.
+    """
+    rows = database.rows(NAMED, {"text": text, "begin": _beginning(text)})
+    living = [id for id, lives in rows if lives]
+    found = living or [id for id, _ in rows]
+    if not found:
+        raise NotFound("worker", clean(text, 60))
+    if len(found) > 1:
+        raise InvalidInput("could be several workers: give an id", field="worker")
+    return str(found[0])
+
+
+def _beginning(text: str) -> str:
+    """Of an id: a name has other characters, or matches none."""
+    return text.lower() if _ID.match(text) else "-"
 
 
 def _facts(

@@ -176,6 +176,33 @@ class TestActions:
     def test_ids_that_do_nothing_are_a_failure(self) -> None:
         assert "nothing was retried" in refused("retry", str(make_job().id), "nonsense", "--yes")
 
+    def test_each_that_can_is_made_due_released_or_marked_lost(self) -> None:
+        later, runs = make_job("scheduled"), make_job("processing")
+        answered = answer("run-now", str(later.id), str(runs.id), "--reason=now")
+        assert answered["done"] == [str(later.id)]
+        assert [each["id"] for each in answered["skipped"]] == [str(runs.id)]
+        held = make_job(due_at=None, hold_reason="a look")
+        assert run("release", str(held.id)).strip() == "1 released"
+        assert "1 marked lost" in run("mark-lost", str(runs.id))  # its worker is gone
+        assert Status(Job.objects.get(id=runs.id).status) is Status.PENDING
+        for action in ("run-now", "release", "mark-lost"):
+            assert "nothing was" in refused(action, str(make_job("completed").id), "x")
+
+    def test_a_pending_job_is_moved_and_a_dead_letter_given_another_payload(self) -> None:
+        job, dead = make_job(), make_job("dead")
+        found = answer("change", str(job.id), "--priority=1", "--queue=mail")
+        assert found == {"id": str(job.id), "changed": ["priority", "queue"]}
+        assert "so before" in run("change", str(job.id), "--priority=1")
+        assert "scheduled_at" in run("change", str(job.id), "--at=2031-01-01T00:00:00Z")
+        assert "payload" in run("change", str(dead.id), '--payload={"n": 2}')
+        job.refresh_from_db()
+        dead.refresh_from_db()
+        assert (job.priority, job.queue, dead.payload) == (1, "mail", {"n": 2})
+        assert "give --payload" in refused("change", str(job.id))
+        assert "give --payload" in refused("change", str(job.id), "--payload={}", "--priority=1")
+        assert "--at: " in refused("change", str(job.id), "--at=noon")
+        assert "pending" in refused("change", str(dead.id), "--priority=1")
+
     def test_prune_deletes_what_retention_would(self) -> None:
         make_job("completed", created_at=ago(days=3), completed_at=ago(days=2))
         dead = make_job("dead", created_at=ago(days=3), failed_at=ago(days=2))

@@ -103,6 +103,17 @@ class TestActions:
         printed = run("run-now", "a").strip()
         assert str(Job.objects.get().id) == printed
 
+    def test_the_next_slot_is_skipped(self) -> None:
+        run("add", "a", "plain", "--every=every_5_minutes")
+        before = Schedule.objects.get().next_slot
+        assert "Skipped a run of a" in run("skip-next", "a")
+        after = Schedule.objects.get().next_slot
+        assert before is not None
+        assert after is not None
+        assert (after - before).total_seconds() == 300
+        run("disable", "a")
+        assert "has no next run" in refused("skip-next", "a")
+
     def test_the_next_runs_show_the_offset_of_each_day(self) -> None:
         run("add", "a", "plain", "--cron=30 2 * * *", "--tz=Europe/Berlin", "--disabled")
         Schedule.objects.update(anchor_at=datetime(2031, 3, 28, 12, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""`manage.py jobs`: list, show, stats, cancel, retry, purge, bulk, prune, doctor."""
+"""`manage.py jobs`: list, show, stats, act on some or on many, prune, doctor."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from jobs.management.jobs_cli import (
     listing,
     pruning,
     showing,
+    single,
     statistics,
 )
 
@@ -35,6 +36,10 @@ ACTIONS: dict[str, Action] = {
     "cancel": acting.CANCEL,
     "retry": acting.RETRY,
     "purge": acting.PURGE,
+    "run-now": single.RUN_NOW,
+    "release": single.RELEASE,
+    "mark-lost": single.MARK_LOST,
+    "change": single.CHANGE,
     "bulk": bulk,
     "prune": pruning,
     "doctor": diagnosing,

@@ -1,4 +1,4 @@
-"""`manage.py schedules`: list, add, change, enable, disable, delete, run-now, next."""
+"""`manage.py schedules`: list, add, change, enable, disable, delete, run-now, skip-next, next."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ class Command(BaseCommand):
             ("disable", "make no more jobs"),
             ("delete", "delete the schedule; its jobs stay"),
             ("run-now", "an extra job at once, outside the grid"),
+            ("skip-next", "make no job for the next slot"),
         ):
             actions.add_parser(action, help=what).add_argument(
                 "name", metavar="NAME", help="name or id"
@@ -83,6 +84,7 @@ class Command(BaseCommand):
             "disable": self.disable,
             "delete": self.delete,
             "run-now": self.run_now,
+            "skip-next": self.skip_next,
             "next": self.next,
         }
         with refusals():
@@ -140,6 +142,9 @@ class Command(BaseCommand):
             print_json(self.stdout, {"id": str(job.id), "type": job.type, "queue": job.queue})
         else:
             self.stdout.write(str(job.id))
+
+    def skip_next(self, options: dict[str, Any]) -> None:
+        self._tell("Skipped a run of", schedules.skip_next(options["name"], by=BY), options)
 
     def next(self, options: dict[str, Any]) -> None:
         rule = given(options, {"recur_interval": "every", "cron": "cron", "time_zone": "tz"})

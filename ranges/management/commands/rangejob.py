@@ -38,12 +38,14 @@ ACTIONS: dict[str, Action] = {
     "status": showing,
     "tree": drawing,
     "pause": acting.PAUSE,
+    "force-pause": acting.FORCE_PAUSE,
     "resume": acting.RESUME,
     "cancel": acting.CANCEL,
     "retune": acting.RETUNE,
     "failures": failures,
     "retry-failed": acting.RETRY_FAILED,
     "waive": acting.WAIVE,
+    "again": acting.AGAIN,
     "verify": verifying,
 }
 

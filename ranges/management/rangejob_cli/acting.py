@@ -1,4 +1,4 @@
-"""`manage.py rangejob pause`, `resume`, `cancel`, `retune`, `retry-failed` and `waive`."""
+"""`manage.py rangejob`: pause, force-pause, resume, cancel, retune, retry-failed, waive, again."""
 
 from __future__ import annotations
 
@@ -58,16 +58,47 @@ class _Resume(Act):
         )
 
 
+class _RetryFailed(Act):
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--failure",
+            type=int,
+            action="append",
+            metavar="FAILURE",
+            help="this one alone; may be given again",
+        )
+
+
+class _Again:
+    HELP = "make a new run over the same range with the same options, and print its id"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", metavar="RUN", help="its id, or how that begins")
+
+    def run(self, stdout: OutputWrapper, options: dict[str, Any]) -> None:
+        made = lifecycle.again(find_run(options["id"]), by=BY)
+        _tell(stdout, made, str(made.id), options)
+
+
 class _Waive:
     HELP = "close failures by decision, with the reason"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "ids", nargs="+", type=int, metavar="FAILURE", help="numbers that `failures` lists"
+            "ids", nargs="*", type=int, metavar="FAILURE", help="numbers that `failures` lists"
         )
+        parser.add_argument("--all-of", metavar="RUN", help="all open failures of a run instead")
         parser.add_argument("--reason", required=True, metavar="TEXT", help="kept with it")
 
     def run(self, stdout: OutputWrapper, options: dict[str, Any]) -> None:
+        if bool(options["ids"]) == (options["all_of"] is not None):
+            raise CommandError("give either numbers of failures, or --all-of RUN")
+        if options["all_of"] is not None:
+            run = find_run(options["all_of"])
+            count = lifecycle.waive_all(run, options["reason"], by=BY)
+            _tell(stdout, run, f"Waived {_failures(count)} of {run.id}.", options)
+            return
         waived = [lifecycle.waive(id, options["reason"], by=BY) for id in options["ids"]]
         if options["json"]:
             print_json(stdout, {"waived": [failure.id for failure in waived]})
@@ -77,6 +108,12 @@ class _Waive:
 
 def _pause(run: RangeRun, options: dict[str, Any]) -> None:
     lifecycle.pause(run, reason=options["reason"], by=BY)
+
+
+def _force_pause(run: RangeRun, options: dict[str, Any]) -> str:
+    taken = lifecycle.force_pause(run, reason=options["reason"], by=BY)
+    jobs = "1 job" if taken == 1 else f"{taken:,} jobs"
+    return f"Paused {run.id}, and took {jobs} from workers without a sign of life."
 
 
 def _resume(run: RangeRun, options: dict[str, Any]) -> None:
@@ -93,10 +130,11 @@ def _retune(run: RangeRun, options: dict[str, Any]) -> str:
     return f"{run.id} has {lanes}."
 
 
-def _retry_failed(run: RangeRun, options: dict[str, Any]) -> str:  # noqa: ARG001
+def _retry_failed(run: RangeRun, options: dict[str, Any]) -> str:
     if not RangeFailure.objects.using(run._state.db).filter(run=run, state="open").exists():  # noqa: SLF001
         raise CommandError("the run has no open failures")
-    return f"Retrying {_failures(lifecycle.retry_failed(run, by=BY))} of {run.id}."
+    count = lifecycle.retry_failed(run, failures=options["failure"], by=BY)
+    return f"Retrying {_failures(count)} of {run.id}."
 
 
 def _failures(count: int) -> str:
@@ -116,10 +154,17 @@ PAUSE = Act(
     call=_pause,
     takes_reason=True,
 )
+FORCE_PAUSE = Act(
+    HELP="pause it, and take its jobs from workers without a sign of life",
+    done="Paused",
+    call=_force_pause,
+    takes_reason=True,
+)
 RESUME = _Resume(HELP="go on where it stopped", done="Resumed", call=_resume, can_follow=True)
 CANCEL = Act(HELP="end it for good", done="Cancelled", call=_cancel, takes_reason=True)
 RETUNE = _Retune(HELP="give it more lanes, or fewer", done="Retuned", call=_retune)
-RETRY_FAILED = Act(
+RETRY_FAILED = _RetryFailed(
     HELP="work at the open failures again", done="Retrying", call=_retry_failed, can_follow=True
 )
 WAIVE = _Waive()
+AGAIN = _Again()

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import Q
+from django.db.models.functions import Now
 
+from jobs.ids import new_uuid
 from jobs.models import Job
 from jobs.testing import run_due_jobs
 from ranges.axes import DateRange, IntRange
@@ -218,6 +220,34 @@ class TestActing:
         assert run("cancel", id).strip() == f"Cancelled {id}."
         assert the(id).status == RunStatus.CANCELLED
         assert "only a running run" in refused("pause", id)
+
+    def test_a_run_is_taken_from_workers_that_say_nothing(self) -> None:
+        id = started()
+        assert "signs of life" in refused("force-pause", id)
+        Job.objects.filter(type="ranges.run").update(
+            status="processing", worker_id=new_uuid(), started_at=Now(), attempt_count=1,
+            lease_epoch=1,
+        )  # fmt: skip
+        assert "took 1 job from workers" in run("force-pause", id, "--reason=gone")
+        assert (the(id).status, the(id).reason) == (RunStatus.PAUSED, "gone")
+
+    def test_a_range_is_run_again_as_a_new_run(self) -> None:
+        id = ended("--param=bad=[7]")
+        made = run("again", id).strip()
+        assert made != id
+        assert (the(made).status, the(made).params) == (RunStatus.CREATED, {"bad": [7]})
+        assert answer("again", id)["id"] not in (id, made)
+
+    def test_failures_are_retried_one_by_one_and_waived_together(self) -> None:
+        id = ended("--param=bad=[7, 8, 700]")
+        one, *_ = RangeFailure.objects.order_by("id")
+        assert "1 failure of" in run("retry-failed", id, f"--failure={one.id}")
+        run_due_jobs(retries=True)
+        assert RangeFailure.objects.filter(state="open").count() == 3
+        assert "either" in refused("waive", "--reason=x")
+        assert "either" in refused("waive", str(one.id), f"--all-of={id}", "--reason=x")
+        assert "Waived 3 failures of" in run("waive", f"--all-of={id}", "--reason=known")
+        assert "no failure is open" in refused("waive", f"--all-of={id}", "--reason=known")
 
     def test_failures_are_listed_retried_and_waived(self) -> None:
         id = ended("--param=bad=[7, 8, 700]")
