@@ -422,7 +422,9 @@ def _insert_keyed(database: DjangoDatabase, drafts: list[Draft]) -> dict[str, st
     for made in drafts:
         firsts.setdefault(str(made.unique_key), made)
     existing: dict[str, str] = {}
-    missing = list(firsts.values())
+    # In one order for all callers, that of INSERT_MANY, over all of its pieces: two who enqueue the
+    # same keys would otherwise wait for each other in a circle.
+    missing = [firsts[key] for key in sorted(firsts)]
     for _ in range(3):
         written = set(insert(database, missing))
         missing = [made for made in missing if made.id not in written]

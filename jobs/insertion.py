@@ -67,7 +67,7 @@ FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (
     has_dependents boolean, unique_key text, parent_id uuid, child_key text, schedule_id uuid,
     schedule_slot timestamptz
 )
-ORDER BY r.unique_key, r.id
+ORDER BY r.unique_key COLLATE "C", r.id
 ON CONFLICT DO NOTHING
 RETURNING id::text
 """
