@@ -9,6 +9,7 @@ the run. `COPPICE_TEST_SYSTEM_POSTGRES=1` takes the system's PostgreSQL instead 
   `module_database`: one for all tests of a module.
 - `own_postgres`: a durable server for one test, to stop and start at will; `coppice` is migrated.
 - `redis_url`: an empty Valkey, started when first asked for. Without it nothing answers there.
+- `own_valkey`: one for a module, to stop and start at will.
 """
 
 import os
@@ -26,7 +27,15 @@ import redis
 from psycopg.conninfo import conninfo_to_dict
 
 from config import embedded
-from config.servers import DATABASE, Place, Postgres, embedded_programs, postgres_url, valkey_url
+from config.servers import (
+    DATABASE,
+    Place,
+    Postgres,
+    Valkey,
+    embedded_programs,
+    postgres_url,
+    valkey_url,
+)
 from tests import cluster
 
 # For the processes that tests start. With DATABASE_URL, which each test gives, they would
@@ -121,6 +130,19 @@ def own_postgres(postgres_programs: Path) -> Iterator[Postgres]:
     place = Place(home=cluster.temporary_folder())
     cluster.copy_to(place, postgres_programs)
     server = Postgres(place=place, programs=postgres_programs)
+    server.start()
+    yield server
+    server.stop()
+    place.remove()
+
+
+@pytest.fixture(scope="module")
+def own_valkey() -> Iterator[Valkey]:
+    """A running Valkey for a module alone, to stop and start at will. It keeps nothing on disk."""
+    place = Place(home=cluster.temporary_folder())
+    place.make_account()
+    place.make_base()
+    server = Valkey(place=place)
     server.start()
     yield server
     server.stop()

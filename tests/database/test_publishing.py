@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from uuid import UUID
 import pytest
 import redis
 
-from config.servers import Place, Valkey, valkey_url
+from config.servers import Valkey, valkey_url
 from jobs import events, publishing
 from jobs.events import Event
 from jobs.publishing import LEFT_OUT, SINGLES_PER_SECOND, STREAM, Publisher, encode
@@ -56,21 +55,6 @@ def publisher(redis_url: str) -> Iterator[Publisher]:
     made = Publisher(redis_url, queue_length=10_000)
     yield made
     made.close(5.0)
-
-
-@pytest.fixture
-def own_valkey() -> Iterator[Valkey]:
-    """A Valkey for one test, to stop and start at will."""
-    home = Path(tempfile.mkdtemp(prefix="coppice-test-", dir="/tmp"))
-    home.chmod(0o755)
-    place = Place(home=home)
-    place.make_account()
-    place.make_base()
-    server = Valkey(place=place)
-    server.start()
-    yield server
-    server.stop()
-    place.remove()
 
 
 def test_a_connection_that_was_cut_while_nothing_was_said_costs_no_event(

@@ -134,21 +134,27 @@ def live_database(database_url: str) -> Iterator[str]:
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _in_the_live_database(
-    live_database: str, django_db_setup: None, django_db_blocker: Any
-) -> Iterator[None]:
+@contextmanager
+def working_in(database: str, blocker: Any) -> Iterator[None]:
     """This process works there too, without transactions that would hide what it does."""
     from django.db import connections
 
     wrapper = connections["default"]
     before = wrapper.settings_dict["NAME"]
-    with django_db_blocker.unblock():
+    with blocker.unblock():
         wrapper.close()
-        wrapper.settings_dict["NAME"] = live_database
+        wrapper.settings_dict["NAME"] = database
         yield
         wrapper.close()
         wrapper.settings_dict["NAME"] = before
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_the_live_database(
+    live_database: str, django_db_setup: None, django_db_blocker: Any
+) -> Iterator[None]:
+    with working_in(live_database, django_db_blocker):
+        yield
 
 
 ENVIRONMENTS = {

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from config.servers import Place, Valkey, valkey_url
+from config.servers import Valkey, valkey_url
 from jobs import enqueue_many, events, lifecycle, registry
 from jobs.models import Job
 from tests.live.clients import Closed, Site, WebSocket, wait_for
@@ -114,21 +112,6 @@ def test_sockets_that_break_during_ten_thousand_events_end_with_what_is_so(site:
     wait_for(page.shows_what_is_so)
     assert len(page.shown) == 9_200
     page.socket.close()
-
-
-@pytest.fixture(scope="module")
-def own_valkey() -> Iterator[Valkey]:
-    """A Valkey to stop and start at will. It keeps nothing on disk."""
-    home = Path(tempfile.mkdtemp(prefix="coppice-test-", dir="/tmp"))
-    home.chmod(0o755)
-    place = Place(home=home)
-    place.make_account()
-    place.make_base()
-    valkey = Valkey(place=place)
-    valkey.start()
-    yield valkey
-    valkey.stop()
-    place.remove()
 
 
 @pytest.fixture(scope="module")

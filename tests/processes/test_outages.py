@@ -7,9 +7,8 @@ import time
 
 import psutil
 import psycopg
-import pytest
 
-from config.servers import Place, Postgres, Valkey
+from config.servers import Postgres, Valkey
 from tests.processes.harness import World, crash, noise, workers
 from tests.processes.running import Running, eventually, runworker
 
@@ -100,31 +99,19 @@ def test_a_worker_told_to_stop_while_the_database_is_away_writes_its_outcomes_wh
     assert world.counts() == {"completed": 4}
 
 
-def test_the_loss_of_redis_touches_no_job(
-    world: World, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    place = Place(home=tmp_path_factory.mktemp("redis"))
-    place.make_account()
-    place.make_base()
-    valkey = Valkey(place=place)
-    valkey.start()
-
+def test_the_loss_of_redis_touches_no_job(world: World, own_valkey: Valkey) -> None:
     def run(worker: Running, amount: int) -> None:
         ids = world.enqueue_all("prove.effect", amount)
         eventually(lambda: {world.status(job) for job in ids} == {"completed"}, "all completed")
         assert len(worker.logged("worker.ready")) == 1
 
-    try:
-        with runworker(world.url, COPPICE_TEST_REDIS_URL=f"unix://{valkey.socket}") as worker:
-            worker.wait_for("worker.ready")
-            run(worker, 20)
-            valkey.stop()
-            run(worker, 50)
-            valkey.start()
-            run(worker, 20)
-            assert len(noise([worker])) <= 4
-            assert worker.stop() == 0
-    finally:
-        valkey.stop()
-        place.remove()
+    with runworker(world.url, COPPICE_TEST_REDIS_URL=f"unix://{own_valkey.socket}") as worker:
+        worker.wait_for("worker.ready")
+        run(worker, 20)
+        own_valkey.stop()
+        run(worker, 50)
+        own_valkey.start()
+        run(worker, 20)
+        assert len(noise([worker])) <= 4
+        assert worker.stop() == 0
     assert world.outcomes() == {"succeeded": 90}

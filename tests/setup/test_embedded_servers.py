@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,6 +16,7 @@ import pytest
 import redis
 
 from config.servers import ACCOUNT, Place, postgres_url, valkey_url
+from tests.cluster import temporary_folder
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 USER = """
@@ -55,8 +55,7 @@ class User:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="coppice-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = temporary_folder()
     yield folder / "data"
     shutil.rmtree(folder)
 
@@ -222,8 +221,7 @@ def test_a_folder_that_cannot_be_written_is_named(home: Path) -> None:
 @pytest.fixture(scope="module")
 def copy() -> Iterator[Path]:
     """A copy of the checkout, whose .data is its own."""
-    folder = Path(tempfile.mkdtemp(prefix="coppice-test-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = temporary_folder()
     for name in ("config", "jobs", "ranges", "worker", "templates", "static", "examples"):
         if (CHECKOUT / name).exists():
             shutil.copytree(CHECKOUT / name, folder / name)

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from tests.browsers import CHROMIUM, chromium
-from tests.live.conftest import Server, daphne, live_database, live_redis_url
+from tests.live.conftest import Server, daphne, live_database, live_redis_url, working_in
 from tests.processes.running import eventually
 
 __all__ = ["live_database", "live_redis_url"]
@@ -51,17 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _in_shared_database(
     live_database: str, django_db_setup: None, django_db_blocker: Any
 ) -> Iterator[None]:
-    """This process works where the server does, without transactions that would hide it."""
-    from django.db import connections
-
-    wrapper = connections["default"]
-    before = wrapper.settings_dict["NAME"]
-    with django_db_blocker.unblock():
-        wrapper.close()
-        wrapper.settings_dict["NAME"] = live_database
+    with working_in(live_database, django_db_blocker):
         yield
-        wrapper.close()
-        wrapper.settings_dict["NAME"] = before
 
 
 @pytest.fixture(scope="session")
