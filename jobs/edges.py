@@ -8,7 +8,8 @@ What must always be true:
    the transaction which ends a parent closes the edge, or finds the parent ended and closes the
    edge itself. Both lock the parent's row first, so one of them always sees the other. What a crash
    leaves unsettled, the leader settles.
-3. No caller's transaction ever holds a parent: enqueueing a dependent cannot stall a completion.
+3. No caller's transaction ever holds a parent that has not completed: enqueueing a dependent cannot
+   stall a completion.
 4. Waiting is never circular. A new job has no dependents, so only an edge that is added to an
    existing job can close a circle: such edges are added one transaction at a time, under an
    advisory lock, after a walk up the open edges.
@@ -153,6 +154,12 @@ WITH RECURSIVE above AS (
 SELECT EXISTS (SELECT FROM above WHERE id = %(child)s::uuid)
 """
 
+# Retention passes over rows that are locked. It does not see the edge before the caller's commit, and a
+# parent that is gone by then counts as one that can never complete.
+KEEP = """
+SELECT FROM jobs_job WHERE id = ANY(%(ids)s::uuid[]) AND status = 'completed'
+ORDER BY id FOR KEY SHARE
+"""
 KNOWN = "SELECT id::text FROM jobs_job WHERE id = ANY(%(ids)s::uuid[])"
 
 CHILDREN_BY_KEY = """
@@ -279,8 +286,8 @@ def add(
     parents = sorted(set(parent_ids))
     if child_id in parents:
         raise DependencyCycle("a job cannot wait for itself", field="depends_on")
-    database.rows("SELECT pg_advisory_xact_lock(%(key)s)::text", {"key": EDGE_LOCK})
     check_known(database, parents)
+    database.rows("SELECT pg_advisory_xact_lock(%(key)s)::text", {"key": EDGE_LOCK})
     if database.rows(ANCESTORS, {"parents": parents, "child": child_id})[0][0]:
         raise DependencyCycle(
             f"one of these jobs already waits for {child_id}: a circle", field="depends_on"
@@ -314,7 +321,8 @@ def wait_for(database: Database, *, child_id: str, jobs: Sequence[Any]) -> list[
 
 
 def check_known(database: Database, ids: Sequence[str]) -> None:
-    """Raise InvalidInput naming the first ids that are no job's."""
+    """Raise InvalidInput naming the first ids that are no job's; keep the completed from retention."""
+    database.rows(KEEP, {"ids": list(ids)})
     found = {row[0] for row in database.rows(KNOWN, {"ids": list(ids)})}
     unknown = [id for id in ids if id not in found]
     if unknown:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
-from jobs import conf, retention, rollups
+from jobs import (
+    JobSpec,
+    conf,
+    enqueue,
+    enqueue_jobs,
+    enqueue_many,
+    lifecycle,
+    registry,
+    retention,
+    rollups,
+)
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, DjangoDatabase, direct_conninfo
 from jobs.models import Attempt, Job, JobDependency, JobLog, Rollup, Total, Worker
@@ -19,10 +30,20 @@ from jobs.retention import Place
 from jobs.states import Status
 from tests.factories import ago, make_edge, make_history, make_job, make_worker
 from tests.plans import explain, rows_read
+from tests.rivals import Rival
 
 pytestmark = pytest.mark.django_db
 
 OLD = {"created_at": ago(days=9), "completed_at": ago(days=8)}
+
+
+WAYS: dict[str, Callable[[Job], object]] = {
+    "one": lambda parent: enqueue("test", {}, depends_on=parent),
+    "many": lambda parent: enqueue_many("test", [{}], depends_on=parent),
+    "different": lambda parent: enqueue_jobs([JobSpec(type="test", depends_on=[parent])]),
+    "with keys": lambda parent: enqueue_many("test", [{}], depends_on=parent, unique_keys=["a"]),
+    "added later": lambda parent: lifecycle.add_dependency(make_job(), [parent]),
+}
 
 
 def run(**options: Any) -> int:
@@ -120,6 +141,26 @@ def test_a_locked_job_is_left_and_nobody_waits_for_it() -> None:
         assert run() == 1
     assert left() == {locked.id}
     assert free.id not in left()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_a_completed_job_stays_for_whoever_is_about_to_depend_on_it(way: str) -> None:
+    """Or it would be gone before its dependent is seen, which would be cancelled for that."""
+    parent, other = make_job("completed", **OLD), make_job("completed", **OLD)
+    registry.handler("test")(lambda: None)
+    try:
+        with transaction.atomic():
+            WAYS[way](parent)
+            deleted = Rival(lambda database: retention.run_batch(database, Settings(), Place()))
+            assert deleted.result() == 1
+    finally:
+        registry.remove("test")
+
+    assert parent.id in left()
+    assert other.id not in left()
+    child = Job.objects.get(status=Status.PENDING)
+    assert (child.unmet_dependencies, child.due_at is not None) == (0, True)
 
 
 def test_the_walk_reads_no_more_than_its_stretch() -> None:
