@@ -108,7 +108,7 @@ class TestThePage:
         assert "bulk.retry" in text
         viewer = read(client_of("Viewer"), page_of(operation))
         assert "DataError" not in viewer
-        assert "History" not in viewer
+        assert "What people did" not in viewer
 
     def test_one_that_waits_says_for_what(self) -> None:
         first, second = made(), made()
@@ -140,7 +140,7 @@ class TestThePage:
     def test_of_a_least_number_the_bar_claims_no_share(
         self, columns: dict[str, Any], told: str
     ) -> None:
-        least = {"status": "running", "matched": 10_000, "matched_is_capped": True}
+        least: dict[str, Any] = {"status": "running", "matched": 10_000, "matched_is_capped": True}
         operation = made(worked_seconds=2.0, **{**least, **columns})
         for url in (page_of(operation), LIST):
             text = read(client_of("Viewer"), url)
@@ -154,7 +154,7 @@ class TestThePage:
         assert (found["share"], found["seconds_left"]) == (None, None)
 
     def test_with_a_cap_what_was_changed_is_measured_by_it(self) -> None:
-        least = {"status": "running", "matched": 10_000, "matched_is_capped": True}
+        least: dict[str, Any] = {"status": "running", "matched": 10_000, "matched_is_capped": True}
         operation = made(cap=500, changed=100, skipped=300, worked_seconds=2.0, **least)
         text = read(client_of("Viewer"), page_of(operation))
         assert "<b>100</b> of at most 500 changed, 20 %, about 8.0 s left" in text

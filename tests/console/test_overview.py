@@ -387,8 +387,19 @@ class TestLog:
         assert "could not be read" not in html
 
     @pytest.mark.usefixtures("away")
-    def test_without_redis_the_page_is_there(self) -> None:
-        assert "Nothing has happened yet" in text_of("log")
+    def test_when_redis_does_not_answer_it_says_so_and_is_read_again(self) -> None:
+        html = text_of("log")
+        assert "The newest events could not be read: Redis does not answer." in html
+        assert "data-failed" in html
+        assert '<p class="empty log-empty" hidden>' in html
+
+    def test_without_redis_it_says_where_else_to_look(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(stream, "is_configured", lambda: False)
+        html = text_of("log")
+        assert 'What jobs wrote is under <a href="/admin/events/">Events</a>' in html
+        assert "data-failed" not in html
 
 
 class TestRuns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -133,3 +134,16 @@ def test_it_costs_few_queries() -> None:
     with CaptureQueriesContext(connection) as asked:
         read(client, PAGE)
     assert len(asked) <= 12, [each["sql"] for each in asked]
+
+
+def test_pages_that_do_not_follow_say_when_they_were_read() -> None:
+    client = client_of(None)
+    for path in (PAGE, "/admin/jobs/apitoken/"):
+        text = read(client, path)
+        assert re.search(
+            r"does not follow by itself: it was read <time [^>]*data-ago>now</time>", text
+        )
+    sizes = re.search(r"Size</h2>(.*?)</header>", read(client, PAGE), re.DOTALL)
+    assert sizes
+    assert re.search(r", read <time [^>]*data-ago>", sizes[1])
+    assert "follow by itself" not in read(client, "/admin/jobs/auditentry/")

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from jobs import webhooks
+from jobs.console.words import NONE
 from jobs.models import AlertRecipient, AuditEntry, Webhook, WebhookDelivery
 from tests.console.people import client_of, read
 
@@ -104,6 +105,18 @@ class TestWebhooks:
         act(client, "redeliver", url, delivery=str(first.id))
         assert [each.status for each in WebhookDelivery.objects.all()] == ["pending"] * 2
         assert act(client, "redeliver", url, delivery="x").status_code == 422
+
+    def test_the_list_says_how_the_last_delivery_of_each_ended(self) -> None:
+        for name, outcomes in (("ops", ("failed", "delivered")), ("chat", ("delivered", "failed"))):
+            one = made(name=name)
+            for status in outcomes:
+                WebhookDelivery.objects.create(webhook=one, event="x", body="", status=status)
+        made(name="never")
+        cells = re.findall(
+            r'data-cell="last"[^>]*>(.*?)</td>', read(client_of("Supervisor"), PAGE), re.DOTALL
+        )
+        words = [re.sub("<[^>]*>", " ", cell).split()[0] for cell in cells]
+        assert words == [NONE, "failed", "delivered"]
 
     def test_deliveries_have_pages_and_hostile_answers_are_text(self) -> None:
         one = made(name=SCRIPT)

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
 from django.views.decorators.debug import sensitive_variables
@@ -54,7 +55,8 @@ class WebhookAdmin(ConsoleAdmin):
         alias = conf.get().database
         context = {
             "title": "Alerts & webhooks",
-            "webhooks": list(Webhook.objects.using(alias).order_by("-id")[:MOST]),
+            "webhooks": _with_last_deliveries(),
+            "delivery_type": TYPE,
             "recipients": list(AlertRecipient.objects.using(alias).order_by("address")[:MOST]),
             "offered": webhooks.EVENTS.items(),
             "limit": conf.get().dead_letter_alert,
@@ -170,6 +172,15 @@ class WebhookAdmin(ConsoleAdmin):
             "next": self.address("change", webhook.id),
         }
         return self.page(request, "admin/jobs/webhook/secret.html", context)
+
+
+def _with_last_deliveries() -> list[tuple[Webhook, WebhookDelivery | None]]:
+    alias = conf.get().database
+    deliveries = WebhookDelivery.objects.using(alias)
+    newest = deliveries.filter(webhook=OuterRef("pk")).order_by("-id").values("id")[:1]
+    known = Webhook.objects.using(alias).annotate(last_id=Subquery(newest)).order_by("-id")[:MOST]
+    last = deliveries.defer("body", "response").in_bulk([each.last_id for each in known])
+    return [(each, last.get(each.last_id)) for each in known]
 
 
 def _known() -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from jobs import conf
 from jobs.live import stream
 from jobs.live.entries import Entry
 from jobs.publishing import STREAM
@@ -42,14 +43,14 @@ TOLD = ("name", "schedule", "status", "action", "error", "reason", "by")
 """The facts that a line tells, in this order, if the event has them. The page's script does the same."""
 
 
-def newest(*, may_see: bool) -> list[dict[str, Any]]:
-    """The newest first; empty where there is no feed, or it cannot be read."""
+def newest(*, may_see: bool) -> list[dict[str, Any]] | None:
+    """The newest first; empty where there is no feed; None when it cannot be read."""
     if not stream.is_configured():
         return []
     try:
-        page: Any = stream.client().xrevrange(STREAM, count=LOOKED_AT)
+        page: Any = stream.client().xrevrange(conf.key(STREAM), count=LOOKED_AT)
     except stream.AWAY:
-        return []
+        return None
     entries = (entry for entry in stream.decode(page) if isinstance(entry, Entry))
     told = [entry for entry in entries if is_told(entry.name)][:LINES]
     return [line(json.loads(entry.text(may_see=may_see))) for entry in told]

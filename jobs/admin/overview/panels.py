@@ -16,6 +16,7 @@ from jobs.admin.overview.figures import SPANS, USUAL, Figures, Span, before_now,
 from jobs.console import panels
 from jobs.console.shell import look
 from jobs.errors import TooBroad
+from jobs.live import stream
 
 QUEUES_SHOWN = 8
 WORKERS_SHOWN = 10
@@ -103,7 +104,12 @@ def dead_letters(request: HttpRequest) -> dict[str, Any]:
 @panels.add(name="log", title="Log", template=f"{TEMPLATES}/log.html", column="side", order=40)
 def last(request: HttpRequest) -> dict[str, Any]:
     may_see = request.user.has_perm(permissions.VIEW_PAYLOAD)
-    return {"lines": log.newest(may_see=may_see), "levels": log.LEVELS, "told": log.TOLD}
+    return {
+        "lines": log.newest(may_see=may_see),
+        "is_off": not stream.is_configured(),
+        "levels": log.LEVELS,
+        "told": log.TOLD,
+    }
 
 
 @panels.add(

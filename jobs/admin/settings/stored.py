@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from jobs.database import DjangoDatabase
 from jobs.limits import limited
@@ -55,6 +56,8 @@ class Stored:
     time_zone: str
     whole: str
     """The size of the database, with what is not Coppice's."""
+    at: datetime
+    """When this was read, by the database's clock."""
 
     @property
     def ours(self) -> str:
@@ -66,7 +69,7 @@ def read() -> Stored:
     database = DjangoDatabase()
     with limited(database, seconds=SECONDS):
         rows = database.rows(SIZES, {})
-        version, whole, time_zone, _ = database.rows(SERVER, {})[0]
+        version, whole, time_zone, at = database.rows(SERVER, {})[0]
     tables = [
         Table(
             name=row[0],
@@ -78,7 +81,7 @@ def read() -> Stored:
         )
         for row in rows
     ]
-    return Stored(tables=tables, version=version, time_zone=time_zone, whole=sized(whole))
+    return Stored(tables=tables, version=version, time_zone=time_zone, whole=sized(whole), at=at)
 
 
 def sized(number: int) -> str:

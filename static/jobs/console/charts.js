@@ -23,16 +23,19 @@ const SERIES = {
 const isReduced = document.documentElement.dataset.colours === "reduced";
 const LINE = { stroke: () => colours.line, width: 1 };
 
-const root = document.querySelector("[data-charts]");
 const hour = clock({ hour: "2-digit", minute: "2-digit" });
 const day = clock({ weekday: "short", day: "numeric" });
 const moment = clock({ weekday: "short", hour: "2-digit", minute: "2-digit" });
 const colours = {};
 const charts = {};
+let root = null;
 let figures = null;
 let askedAt = 0;
 
+/** Again when the page has them anew, such as after their sums could not be read. */
 export function start() {
+  const isFirst = !root;
+  root = document.querySelector("[data-charts]");
   const given = document.getElementById("figures");
   if (!root || !given) return;
   figures = JSON.parse(given.textContent);
@@ -40,9 +43,19 @@ export function start() {
   readColours();
   for (const name of Object.keys(SERIES)) charts[name] = make(name);
   for (const link of document.querySelectorAll("[data-span]")) link.addEventListener("click", choose);
+  if (!isFirst) return;
   document.addEventListener("coppice:theme", recolour);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
   live?.watch([], { show: (frame) => frame.stats && tick(), reload: () => load() });
+}
+
+/** Put them where their sums took too long before, as `page` has them now. */
+export function revive(page) {
+  const failed = document.querySelector('[data-failed="charts"]');
+  const there = page.querySelector("[data-charts]");
+  if (!failed || !there) return;
+  failed.replaceWith(document.importNode(there, true));
+  start();
 }
 
 // What is drawn
@@ -214,13 +227,10 @@ async function load(span = figures.span) {
   const url = new URL(root.dataset.charts, location.href);
   url.searchParams.set("span", span);
   if (root.dataset.queue) url.searchParams.set("queue", root.dataset.queue);
-  try {
-    const answer = await fetch(url, { headers: { Accept: "application/json" } });
-    if (!answer.ok) return false;
-    figures = await answer.json();
-  } catch {
-    return false; // the next tick asks again
-  }
+  const found = await fetched(url);
+  root.querySelector(".chart-late").hidden = Boolean(found);
+  if (!found) return false; // the next tick asks again
+  figures = found;
   for (const [name, chart] of Object.entries(charts)) {
     chart.setData(data(name));
     legend(name, chart.cursor.idx);
@@ -228,6 +238,15 @@ async function load(span = figures.span) {
   root.querySelector(".chart-empty").hidden = [...figures.completed, ...figures.failed].some(Boolean);
   table();
   return true;
+}
+
+async function fetched(url) {
+  try {
+    const answer = await fetch(url, { headers: { Accept: "application/json" } });
+    return answer.ok ? await answer.json() : null;
+  } catch {
+    return null;
+  }
 }
 
 async function choose(event) {

@@ -6,17 +6,22 @@ import { live } from "./live.js";
 import { clock } from "./times.js";
 
 const LINES = 200;
-const list = document.querySelector("[data-log]");
-const panel = list?.closest("[data-panel]");
 const isStill = document.body.dataset.log === "still";
 const time = clock({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const waiting = [];
+let list = null;
+let panel = null;
+let isWatching = false;
 let left = 0;
 let levels = {};
 let told = [];
 
+/** Again when the panel is there anew, such as after it could not be read. */
 export function start() {
+  list = document.querySelector("[data-log]");
   if (!list) return;
+  panel = list.closest("[data-panel]");
+  waiting.length = left = 0;
   levels = JSON.parse(document.getElementById("log-levels").textContent);
   told = JSON.parse(document.getElementById("log-told").textContent);
   document.querySelector(".log-tools").hidden = false;
@@ -31,7 +36,9 @@ export function start() {
   panel.addEventListener("pointerleave", () => isFrozen() || thaw());
   list.addEventListener("focusout", () => isFrozen() || thaw());
   list.addEventListener("scroll", () => isFrozen() || thaw());
-  live?.watch(["overview"], { show });
+  pill();
+  if (!isWatching) live?.watch(["overview"], { show });
+  isWatching = true;
 }
 
 function show(frame) {

@@ -24,11 +24,12 @@ const ENDED = {
 function chip() {
   const button = document.getElementById("live");
   const word = document.getElementById("live-word");
+  const only = document.querySelector(".read") ? " On this page only the numbers in the menu follow." : "";
   const draw = () => {
     button.hidden = false;
     button.dataset.state = live.state;
     if (word.textContent !== WORDS[live.state]) word.textContent = WORDS[live.state];
-    button.title = live.paused ? "Updates are paused. Click to go on (p)." : "Click to pause updates (p).";
+    button.title = live.paused ? "Updates are paused. Click to go on (p)." : `Click to pause updates (p).${only}`;
     button.setAttribute("aria-pressed", String(live.paused));
   };
   live.addEventListener("state", draw);

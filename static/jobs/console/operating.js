@@ -19,6 +19,7 @@ const ask = throttled(async () => {
     const there = page.querySelector(`[data-part="${here.dataset.part}"]`);
     if (there && !merge(here, there)) isBehind = true;
   }
+  charts.revive(page);
 }, 1_000);
 
 function show(frame) {

@@ -4,10 +4,13 @@ import * as charts from "./charts.js";
 import { live } from "./live.js";
 import * as log from "./log.js";
 import { fetchPage, throttled } from "./patch.js";
-import { merge } from "./refresh.js";
+import { isWatched, merge } from "./refresh.js";
 import { duration, now, stamp } from "./times.js";
 
 const PARTS = ["start", "health", "cards", "active", "letters", "queues", "workers", "runs"];
+// These keep themselves; they are read again only when they could not be read before.
+const STARTS = { charts: charts.start, log: log.start };
+const ALONE = ":is([data-panel=charts], [data-panel=log]):has([data-failed])";
 const EVERY = 3_000; // milliseconds, while nothing tells that something has changed
 const WAKES = /^(queue|worker|range|alert|type|schedule|jobs)\.|^job\.(dlq_entry|retried|purged)$/;
 const OLD = 5_000;
@@ -20,19 +23,47 @@ let isBehind = false; // something waits until the pointer is elsewhere
 
 const ask = throttled(async () => {
   askedAt = performance.now();
+  const asked = [...PARTS, ...[...root.querySelectorAll(ALONE)].map((each) => each.dataset.panel)];
   const url = new URL(root.dataset.overview, location.href);
-  url.searchParams.set("parts", PARTS.join(","));
+  url.searchParams.set("parts", asked.join(","));
+  url.searchParams.set("span", new URLSearchParams(location.search).get("span") ?? "");
   const page = await fetchPage(url);
   if (!page) return;
-  const done = [...page.querySelectorAll("[data-panel]")].map(put);
+  const panels = [...page.querySelectorAll("[data-panel]")];
+  const named = new Set(panels.map((each) => each.dataset.panel));
+  const gone = [...root.querySelectorAll("[data-panel]")].filter(
+    ({ dataset: { panel } }) => asked.includes(panel) && !named.has(panel),
+  );
+  const done = [...panels.map((each, place) => put(each, panels.slice(0, place))), ...gone.map(leave)];
   isBehind = !done.every(Boolean);
 }, 1_000);
 
-function put(there) {
-  const here = root.querySelector(`[data-panel="${there.dataset.panel}"]`);
-  if (here) return merge(here, there);
-  const column = there.closest("[data-column]").dataset.column;
-  root.querySelector(`[data-column="${column}"]`).append(document.importNode(there, true));
+// Each is false if it has to wait until the pointer is elsewhere.
+
+function put(there, before) {
+  const name = there.dataset.panel;
+  const here = root.querySelector(`[data-panel="${name}"]`);
+  if (!here) return insert(there, before);
+  const wasAlone = here.matches(ALONE);
+  if (!merge(here, there)) return false;
+  if (wasAlone && !here.matches(ALONE)) STARTS[name]();
+  return true;
+}
+
+function insert(there, before) {
+  const column = root.querySelector(`[data-column="${there.closest("[data-column]").dataset.column}"]`);
+  if (isWatched(column)) return false;
+  const panels = before.map((each) => column.querySelector(`:scope > [data-panel="${each.dataset.panel}"]`));
+  const above = panels.findLast(Boolean);
+  const made = document.importNode(there, true);
+  if (above) above.after(made);
+  else column.prepend(made);
+  return true;
+}
+
+function leave(here) {
+  if (isWatched(here)) return false;
+  here.remove();
   return true;
 }
 

@@ -31,12 +31,27 @@ export function replacePart(name, page) {
   const here = document.querySelector(`[data-part="${name}"]`);
   const there = page.querySelector(`[data-part="${name}"]`);
   if (!here || !there || same(here, there) || isBusy(here)) return;
+  refill(here, there);
+  here.dispatchEvent(new CustomEvent("coppice:part", { bubbles: true }));
+}
+
+/** Put into `here` what is in `there`. What is open stays open, and the focus stays where it is. */
+export function refill(here, there) {
   const open = [...here.querySelectorAll("details[open][id]")].map((details) => details.id);
-  const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
+  const focused = here.contains(document.activeElement) ? markOf(document.activeElement) : null;
   here.replaceChildren(...there.cloneNode(true).childNodes);
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  here.dispatchEvent(new CustomEvent("coppice:part", { bubbles: true }));
+  if (focused) {
+    const found = [...here.querySelectorAll("a, button, summary, [tabindex]")].find((each) => markOf(each) === focused);
+    found?.focus({ preventScroll: true });
+  }
+}
+
+// What tells it from others, also when it is made anew.
+function markOf(element) {
+  const row = element.closest("[data-row]")?.dataset.row;
+  const { tagName, id, name, value, textContent } = element;
+  return JSON.stringify([row, tagName, id, name, value, element.getAttribute("href"), textContent.trim()]);
 }
 
 /** Patch the rows that are here with what the server says of them. Returns the rows that are new. */

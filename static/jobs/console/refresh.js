@@ -2,7 +2,7 @@
 // come and go only while nobody has the pointer or the focus there or below, so that nothing moves
 // under a hand.
 
-import { same, tint } from "./patch.js";
+import { refill, same, tint } from "./patch.js";
 
 const STILL = 4_000; // milliseconds after which a pointer that rests is nobody's hand
 
@@ -29,6 +29,18 @@ export function merge(here, there) {
   }
   replace(here, there, new Set(mine));
   return true;
+}
+
+/** Change the rows that are in both. Says how many are new, and leaves them out. */
+export function keep(here, there) {
+  patch(here, there);
+  const mine = new Set(keys(here));
+  return keys(there).filter((key) => !mine.has(key)).length;
+}
+
+/** Make `here` as `there` is, as somebody has asked for. */
+export function take(here, there) {
+  replace(here, there, new Set(keys(here)));
 }
 
 function keys(root) {
@@ -76,14 +88,10 @@ function copyAttributes(here, there) {
 
 function replace(here, there, known) {
   const top = here.querySelector(".scroll")?.scrollLeft ?? 0;
-  const open = [...here.querySelectorAll("details[open][id]")].map((details) => details.id);
-  const focused = here.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  here.replaceChildren(...there.cloneNode(true).childNodes);
+  refill(here, there);
   copyAttributes(here, there);
-  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   const scroll = here.querySelector(".scroll");
   if (scroll) scroll.scrollLeft = top;
-  if (focused) here.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   if (known.size) {
     for (const row of here.querySelectorAll("[data-row]")) if (!known.has(row.dataset.row)) tint(row);
   }
@@ -94,8 +102,8 @@ function isBusy(element) {
   return element.contains(document.activeElement);
 }
 
-// Whether a hand is in this part, or in what lies below it and would move with it.
-function isWatched(here) {
+/** Whether a hand is in this part, or in what lies below it and would move with it. */
+export function isWatched(here) {
   if (isBusy(here)) return true;
   if (!pointer || performance.now() - movedAt > STILL) return false;
   const under = document.elementFromPoint(...pointer);

@@ -41,8 +41,12 @@ def test_state_and_buttons_change_with_the_job(person: Persons) -> None:
     assert page.get_by_role("button", name="Retry now").count() == 0
     assert "ready" in page.locator(".facts.head").inner_text()
     assert "no worker is alive" in page.inner_text(".why")
+    queue = page.locator(".facts.head a", has_text="default")
+    queue.focus()
     lifecycle.cancel(job, by="anna")
     page.get_by_role("button", name="Retry as new copy").wait_for()
+    page.locator(".facts.head .state-cancelled").wait_for()
+    assert queue.evaluate("link => link === document.activeElement"), "the focus stays"
 
 
 def test_a_job_can_be_taken_away_as_soon_as_its_grace_time_is_over(person: Persons) -> None:

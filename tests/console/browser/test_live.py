@@ -106,6 +106,7 @@ def test_what_another_operator_does_is_on_every_open_page(person: Persons) -> No
         "run": f"/admin/ranges/rangerun/{run.id}/",
         "operations": "/admin/jobs/bulkoperation/",
         "operation": f"/admin/jobs/bulkoperation/{operation.id}/",
+        "audit": "/admin/jobs/auditentry/",
     }
     boss, other = person("Supervisor"), person("Operator")
     at = {name: live(boss.open(path)) for name, path in places.items()}
@@ -151,6 +152,14 @@ def test_what_another_operator_does_is_on_every_open_page(person: Persons) -> No
     ben.get_by_role("button", name="Pause", exact=True).click()
     at["operations"].locator("tr .state-paused").wait_for()
     at["operation"].get_by_role("button", name="Resume").wait_for()
+
+    new = at["audit"].get_by_role("button", name="6 new: show")
+    new.wait_for()
+    assert at["audit"].locator("tr[data-row]").count() == 1, "rows come when they are asked for"
+    new.click()
+    expect(at["audit"].locator("tr[data-row]")).to_have_count(7)
+    expect(at["audit"].locator("tr[data-row]").first).to_contain_text("bulk.pause")
+    expect(new).to_be_hidden()
 
     assert all(page.evaluate("window.stays") for page in at.values()), "none was reloaded"
 

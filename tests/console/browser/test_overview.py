@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis
+from django.db import connection
 from django.utils import timezone
 
 from jobs import events, lifecycle
 from jobs.histograms import pack
 from jobs.models import Job, Rollup, Worker
+from jobs.publishing import STREAM
 from tests.console import scenery
 from tests.console.browser.conftest import Person, under_a_moving_hand
 from tests.factories import ago, make_job, make_worker
 from tests.processes.running import eventually
 
 type Persons = Callable[..., Person]
+
+BROKEN = "[data-panel]:has([data-failed])"
 
 
 def live(page: Any) -> None:
@@ -60,6 +66,59 @@ def test_what_happens_is_on_the_page_without_reloading_it(person: Persons) -> No
     assert page.evaluate("window.stays")
 
 
+def test_a_part_that_could_not_be_read_says_so_and_comes_back_by_itself(
+    person: Persons, live_redis_url: str
+) -> None:
+    boss = person("Operator")
+    with broken(live_redis_url):
+        page = boss.open("/admin/")
+        parts = page.locator(BROKEN)
+
+        # What was read a moment before is shown as long as it lasts.
+        def both_are_broken() -> bool:
+            failed = page.locator(":is([data-panel=charts], [data-panel=log]) [data-failed]")
+            if failed.count() < 2:
+                boss.go(page, "/admin/")
+            return bool(failed.count() == 2)
+
+        eventually(both_are_broken, "the charts and the log could not be read")
+        assert all("could not be read" in text for text in parts.all_inner_texts())
+        page.evaluate("window.stays = true")
+    page.locator('[data-panel="charts"] canvas').nth(1).wait_for(state="attached")
+    page.locator('[data-panel="cards"] [data-stat="ready"]').wait_for()
+    page.locator("[data-log]").wait_for()
+    live(page)
+    events.emit("queue.paused", queue="after-that", by="anna")
+    page.locator("[data-log] li", has_text="after-that").wait_for()
+    page.get_by_role("link", name="6 h").click()
+    page.locator('[data-span="6h"][aria-current]').wait_for()
+    assert parts.count() == 0
+    assert page.evaluate("window.stays")
+
+
+@contextmanager
+def broken(redis_url: str) -> Iterator[None]:
+    """Neither the sums of each minute nor the stream of events can be read."""
+    with redis.Redis.from_url(redis_url) as client, connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_rollup RENAME TO jobs_rollup_away")
+        client.delete(STREAM)
+        client.set(STREAM, "not a stream")
+        try:
+            yield
+        finally:
+            cursor.execute("ALTER TABLE jobs_rollup_away RENAME TO jobs_rollup")
+            client.delete(STREAM)
+
+
+def test_the_first_steps_leave_when_there_is_something(person: Persons) -> None:
+    page = person("Operator").open("/admin/")
+    live(page)
+    page.locator('[data-panel="start"]').wait_for()
+    make_job("dead")
+    page.locator('[data-panel="start"]').wait_for(state="detached")
+    page.locator('[data-panel="letters"] tr[data-row]').wait_for()
+
+
 def test_the_switch_of_a_queue_pauses_and_resumes_it(person: Persons) -> None:
     make_job(queue="mail")
     page = person("Operator").open("/admin/")
@@ -83,7 +142,6 @@ def test_rows_stay_under_the_pointer_and_come_when_it_has_left(person: Persons) 
     row.hover()
     before = row.bounding_box()
     second = make_job("processing", started_at=ago(seconds=90))
-    page.locator('[data-stat="running"]:text-is("2")').wait_for()
     total = page.locator('[data-panel="active"] [data-cell="total"]:text-is("2")')
     under_a_moving_hand(row, total.count, "the number is right")
     assert row.bounding_box() == before

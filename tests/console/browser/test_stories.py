@@ -223,6 +223,8 @@ def test_a_webhook_is_made_tested_and_sent_again(person: Persons) -> None:
         secret = page.locator("#secret").inner_text()
         page.get_by_role("link", name="I have it").click()
 
+        beside = live(boss.open("/admin/jobs/webhook/"))
+        last = beside.locator("[data-cell=last]")
         receiver.codes = [200, 500]
         page.get_by_role("button", name="Send a test").click()
         live(page)
@@ -232,11 +234,13 @@ def test_a_webhook_is_made_tested_and_sent_again(person: Persons) -> None:
         row.get_by_text("What it said").click()
         expect(row).to_contain_text("thank you")
         assert page.evaluate("window.stays")
+        expect(last).to_contain_text("delivered")
 
         row.get_by_role("button", name="Send again").click()
         second = page.locator("tr[data-row]").first
         expect(second.locator("[data-cell=answer]")).to_contain_text("answered 500")
         expect(second.locator("[data-cell=status]")).to_contain_text("pending")
+        expect(last).to_contain_text("pending")
         live(page)
     [first, again] = receiver.got
     for _, headers, body in (first, again):
