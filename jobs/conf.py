@@ -6,6 +6,7 @@ from the environment, and validated together. `docs/operating.md` has the same t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -27,6 +28,8 @@ class Settings:
     """A connection that does not pass through a transaction pooler, for LISTEN and sessions."""
     redis_url: str = ""
     """Where live events go; empty: nowhere."""
+    redis_prefix: str = ""
+    """What the names of our keys in Redis and in the cache begin with, where projects share one."""
 
     max_attempts: int = 3
     """Attempts of a job whose handler does not say."""
@@ -114,6 +117,8 @@ class Settings:
 MOST_ATTEMPTS = 1_000
 NEEDS = ("redis", "worker")
 SHORTEST_TOKEN = 20
+# What every cache takes in a key.
+_PREFIX = re.compile(r"[A-Za-z0-9_.:{}-]{0,100}")
 
 _MINIMUM: dict[str, float] = {
     "max_attempts": 1,
@@ -153,6 +158,11 @@ _MINIMUM: dict[str, float] = {
 def get() -> Settings:
     """The settings in force. Raises SettingsError naming every wrong one."""
     return load(lambda name: getattr(django_settings, name, None))
+
+
+def key(name: str) -> str:
+    """The name of a key of ours in Redis and in the cache."""
+    return get().redis_prefix + name
 
 
 def load(read: Callable[[str], Any]) -> Settings:
@@ -214,6 +224,11 @@ def _problems(settings: Settings) -> list[str]:
     if not set(settings.needs) <= {*NEEDS}:
         problems.append(
             f"COPPICE_READY_NEEDS={settings.ready_needs!r} must name redis, worker, or both"
+        )
+    if not _PREFIX.fullmatch(settings.redis_prefix):
+        problems.append(
+            f"COPPICE_REDIS_PREFIX={settings.redis_prefix!r} must have at most 100 letters, digits "
+            "and _.:{}-"
         )
     if settings.metrics_token and len(settings.metrics_token) < SHORTEST_TOKEN:
         # Not with its value: it is a secret.

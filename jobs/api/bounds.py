@@ -68,7 +68,9 @@ class UserRateThrottle(BaseThrottle):
             return True
         if time.monotonic() < UserRateThrottle.asleep_until:
             return True
-        count = _count(f"coppice:rate:{scope}:{request.user.pk}:{int(time.time() // MINUTE)}")
+        count = _count(
+            conf.key(f"coppice:rate:{scope}:{request.user.pk}:{int(time.time() // MINUTE)}")
+        )
         if count is None:
             UserRateThrottle.asleep_until = time.monotonic() + ASLEEP_SECONDS
         return count is None or count <= allowed

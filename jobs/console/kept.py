@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from django.core.cache import cache
 
+from jobs import conf
 from jobs.console.sample import shared
 
 PREFIX = "coppice:console:kept:"
@@ -50,12 +51,12 @@ def kept[Value](name: str, seconds: float, read: Callable[[], Value]) -> Value:
 
 def recall(name: str) -> Any:
     """What was remembered; None: nothing, or no more."""
-    return shared(lambda: cache.get(PREFIX + name))
+    return shared(lambda: cache.get(_key(name)))
 
 
 def remember(name: str, value: Any, seconds: float) -> None:
     _names.add(name)
-    shared(lambda: cache.set(PREFIX + name, value, seconds))
+    shared(lambda: cache.set(_key(name), value, seconds))
 
 
 def forget(*names: str) -> None:
@@ -64,7 +65,7 @@ def forget(*names: str) -> None:
     for name in given:
         _here.pop(name, None)
     if given:
-        shared(lambda: cache.delete_many([PREFIX + name for name in given]))
+        shared(lambda: cache.delete_many([_key(name) for name in given]))
 
 
 def _newest(name: str, known: Answer | None) -> Answer | None:
@@ -88,8 +89,12 @@ def _may_read(name: str, found: Answer) -> bool:
     return shared(lambda: cache.add(_lock(name), 1, timeout=2)) is not False
 
 
+def _key(name: str) -> str:
+    return conf.key(PREFIX + name)
+
+
 def _lock(name: str) -> str:
-    return f"{PREFIX}{name}:reading"
+    return f"{_key(name)}:reading"
 
 
 def _put(name: str, found: Answer) -> None:

@@ -62,10 +62,10 @@ def current() -> dict[str, Any]:
     found = _Here.value
     if found is not None and _is_fresh(found):
         return found
-    found = shared(lambda: cache.get(KEY)) or found
+    found = shared(lambda: cache.get(conf.key(KEY))) or found
     if found is None or (not _is_fresh(found) and _may_read(found)):
         fresh = _read()
-        shared(lambda: cache.set(KEY, fresh, KEPT_SECONDS))
+        shared(lambda: cache.set(conf.key(KEY), fresh, KEPT_SECONDS))
         found = fresh
     _Here.value = found
     return found
@@ -74,7 +74,7 @@ def current() -> dict[str, Any]:
 def forget() -> None:
     """Read anew at the next look: after an action, and between tests."""
     _Here.value = None
-    shared(lambda: cache.delete_many([KEY, READING]))
+    shared(lambda: cache.delete_many([conf.key(KEY), conf.key(READING)]))
 
 
 def shared(ask: Callable[[], Any]) -> Any:
@@ -101,7 +101,7 @@ def _may_read(found: dict[str, Any]) -> bool:
     """One reader at a time; the others take the last sample, unless that is old."""
     if time.monotonic() < _Here.alone_until:
         return True
-    return bool(shared(lambda: cache.add(READING, 1, timeout=1))) or _is_old(found)
+    return bool(shared(lambda: cache.add(conf.key(READING), 1, timeout=1))) or _is_old(found)
 
 
 def _is_old(found: dict[str, Any]) -> bool:

@@ -23,6 +23,7 @@ import redis.asyncio
 import structlog
 from django.db import close_old_connections
 
+from jobs import conf
 from jobs.live import sample, stream
 from jobs.live.batches import Batch
 from jobs.live.entries import OTHER, Uncounted
@@ -197,7 +198,7 @@ async def _after(
 ) -> list[Any]:
     """Entries after a position, waiting for the first one if told to."""
     answer: Any = await client.xread(
-        {STREAM: write(position)},
+        {conf.key(STREAM): write(position)},
         count=stream.COUNT,
         block=int(block * 1000) if block else None,
     )

@@ -15,6 +15,7 @@ from typing import Any, cast
 import redis
 import structlog
 
+from jobs import conf
 from jobs.database import Database, DjangoDatabase
 from jobs.live import stream
 from jobs.stats import QueueStats, stats
@@ -49,12 +50,12 @@ _log = structlog.get_logger("coppice.live")
 
 def shared(connection: redis.Redis) -> str | None:
     """The newest stats as JSON; None if nobody could count for a while. Raises Redis's errors."""
-    if connection.set(LOCK, "1", nx=True, px=int(EVERY_SECONDS * 1000)):
+    if connection.set(conf.key(LOCK), "1", nx=True, px=int(EVERY_SECONDS * 1000)):
         text = _counted()
         if text is not None:
-            connection.set(KEY, text, ex=KEPT_SECONDS)
+            connection.set(conf.key(KEY), text, ex=KEPT_SECONDS)
             return text
-    found = cast("bytes | None", connection.get(KEY))
+    found = cast("bytes | None", connection.get(conf.key(KEY)))
     return None if found is None else found.decode()
 
 

@@ -83,19 +83,19 @@ def blocking_client(*, block_seconds: float) -> redis.asyncio.Redis:
 
 def end(connection: redis.Redis) -> Position:
     """The position of the newest entry; START if there is none."""
-    newest: Any = connection.xrevrange(STREAM, count=1)
+    newest: Any = connection.xrevrange(conf.key(STREAM), count=1)
     return _position(newest[0][0]) if newest else START
 
 
 def reaches_back_to(connection: redis.Redis, position: Position) -> bool:
     """Whether nothing after the position has been cut off."""
-    oldest: Any = connection.xrange(STREAM, count=1)
+    oldest: Any = connection.xrange(conf.key(STREAM), count=1)
     return bool(oldest) and _position(oldest[0][0]) <= position
 
 
 def extent(connection: redis.Redis) -> tuple[Position, Position]:
     """The positions of the oldest and of the newest entry."""
-    oldest: Any = connection.xrange(STREAM, count=1)
+    oldest: Any = connection.xrange(conf.key(STREAM), count=1)
     return (_position(oldest[0][0]) if oldest else START), end(connection)
 
 
@@ -113,7 +113,7 @@ def replay(connection: redis.Redis, after: Position, most: int = MOST_REPLAYED) 
     found: list[Entry | Uncounted] = []
     to, read_so_far = after, 0
     while True:
-        page: Any = connection.xrange(STREAM, min=f"({write(to)}", count=PAGE)
+        page: Any = connection.xrange(conf.key(STREAM), min=f"({write(to)}", count=PAGE)
         read_so_far += len(page)
         if read_so_far > most:
             raise TooOld(last)

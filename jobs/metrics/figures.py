@@ -207,7 +207,7 @@ def events(database: Database) -> Iterator[Metric]:  # noqa: ARG001
     answers = 0
     if stream.is_configured():
         try:
-            totals: Any = stream.client().hgetall(TOTALS)
+            totals: Any = stream.client().hgetall(conf.key(TOTALS))
         except stream.AWAY:
             totals = {}
         else:

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from jobs import conf
 from jobs.live import stream
 from jobs.live.entries import Entry
 from jobs.live.positions import write
@@ -36,7 +37,7 @@ def newest(run_id: str, *, may_see: bool) -> list[dict[str, Any]] | None:
     if not stream.is_configured():
         return None
     try:
-        page: Any = stream.client().xrevrange(STREAM, count=LOOKED_AT)
+        page: Any = stream.client().xrevrange(conf.key(STREAM), count=LOOKED_AT)
     except stream.AWAY:
         return None
     entries = [entry for entry in stream.decode(page) if isinstance(entry, Entry)]

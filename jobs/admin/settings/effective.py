@@ -26,7 +26,7 @@ OTHER_NAMES = {
 }
 """Variables of another name that a project takes these settings from."""
 GROUPS = {
-    "Storage and events": ("database", "database_direct_url", "redis_url", "event_queue"),
+    "Storage and events": ("database", "database_direct_url", "redis_url", "redis_prefix", "event_queue"),
     "Jobs": ("max_attempts", "timeout_seconds", "max_payload_bytes", "max_wait_rounds"),
     "Order": ("aging_minutes", "aging_step"),
     "Workers": (

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.cache import cache
 from rest_framework import serializers
 
+from jobs import conf
 from jobs.database import DjangoDatabase
 from jobs.stats import Counts, counts
 
@@ -31,10 +32,10 @@ def figures() -> dict[str, Any]:
     """Counted now where all is exact, and so few. Estimates of a large table are shared for a
     second by all who ask, in all processes: what they cost does not grow with who looks on.
     """
-    shared = cache.get(KEY)
+    shared = cache.get(conf.key(KEY))
     if isinstance(shared, dict):
         return shared
     found = dict(StatsSerializer(counts(DjangoDatabase())).data)
     if found["estimated"]:
-        cache.set(KEY, found, SECONDS)
+        cache.set(conf.key(KEY), found, SECONDS)
     return found
