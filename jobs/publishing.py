@@ -1,4 +1,5 @@
-"""Append events to the Redis stream `coppice:events`, from one thread per process.
+"""Append events to the Redis stream `coppice:events`, from one thread per process. With
+COPPICE_REDIS_PREFIX its name begins with that.
 
 Redis may be away at any time without harm: the caller never waits and never sees an error, what
 cannot be sent is dropped, and the stream is told how much that was as soon as it is there again.
@@ -67,7 +68,14 @@ FLUSH_SECONDS = 2.0
 TEXT_LENGTH = 500
 
 PLENTIFUL = frozenset(
-    {"job.created", "job.started", "job.completed", "job.progress", "job.log", "job.released"}
+    {
+        "job.created",
+        "job.started",
+        "job.completed",
+        "job.progress",
+        "job.log",
+        "job.released",
+    }
 )
 """Names that floods are made of. A part of the rate is kept for all others."""
 RESERVED = 250
@@ -81,9 +89,10 @@ _log = structlog.get_logger("coppice.events")
 class Publisher:
     """The process's way to the stream. Safe to use from any thread, and after a fork."""
 
-    def __init__(self, url: str, *, queue_length: int) -> None:
+    def __init__(self, url: str, *, queue_length: int, prefix: str = "") -> None:
         self.url = url
         self.queue_length = queue_length
+        self.prefix = prefix
         self._become_new()
         _publishers.add(self)
 
@@ -94,11 +103,14 @@ class Publisher:
                 return 0
             now = time.monotonic()
             self._tokens = min(
-                SINGLES_PER_SECOND, self._tokens + (now - self._filled_at) * SINGLES_PER_SECOND
+                SINGLES_PER_SECOND,
+                self._tokens + (now - self._filled_at) * SINGLES_PER_SECOND,
             )
             self._filled_at = now
             spare = self._tokens - (RESERVED if name in PLENTIFUL else 0)
-            room = max(0, min(count, int(spare), self.queue_length - len(self._waiting)))
+            room = max(
+                0, min(count, int(spare), self.queue_length - len(self._waiting))
+            )
             self._tokens -= room
             if room < count:
                 if not self._left_out:
@@ -205,7 +217,7 @@ class Publisher:
                     changed.wait_for(self._is_in_a_hurry, GATHER_SECONDS)
                 batch, counts = self._take()
             try:
-                client = _sent(client, self.url, batch, counts)
+                client = _sent(client, self.url, self.prefix, batch, counts)
             except Exception as error:  # noqa: BLE001 - the thread must outlive whatever it was
                 _drop(client)
                 client = None
@@ -222,7 +234,9 @@ class Publisher:
         batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
         counts: dict[str, int] = {}
         hurry = self._flushing > 0 or self._closing
-        if self._left_out and (hurry or time.monotonic() >= self._summed_at + SUMMARY_SECONDS):
+        if self._left_out and (
+            hurry or time.monotonic() >= self._summed_at + SUMMARY_SECONDS
+        ):
             counts = dict(self._left_out)
             self._left_out.clear()
             self._summed_at = time.monotonic()
@@ -281,19 +295,20 @@ def _connect(url: str) -> redis.Redis:
 def _sent(
     client: redis.Redis | None,
     url: str,
+    prefix: str,
     batch: Sequence[tuple[float, Event]],
     counts: dict[str, int],
 ) -> redis.Redis:
     """The connection by which it went. One that was cut while nothing was said costs no event."""
     if client is not None:
         try:
-            _send(client, batch, counts)
+            _send(client, prefix, batch, counts)
         except redis.ConnectionError:
             _drop(client)
         else:
             return client
     client = _connect(url)
-    _send(client, batch, counts)
+    _send(client, prefix, batch, counts)
     return client
 
 
@@ -306,26 +321,37 @@ def _drop(client: redis.Redis | None) -> None:
 
 
 def _send(
-    client: redis.Redis, batch: Sequence[tuple[float, Event]], counts: dict[str, int]
+    client: redis.Redis,
+    prefix: str,
+    batch: Sequence[tuple[float, Event]],
+    counts: dict[str, int],
 ) -> None:
     pipeline = client.pipeline(transaction=False)
     for at, event in batch:
-        _append(pipeline, encode(at, event))
+        _append(pipeline, prefix, encode(at, event))
     if counts:
-        text = json.dumps({"name": LEFT_OUT, "at": round(time.time(), 3), "counts": counts})
-        _append(pipeline, text)
+        text = json.dumps(
+            {"name": LEFT_OUT, "at": round(time.time(), 3), "counts": counts}
+        )
+        _append(pipeline, prefix, text)
         for name, count in counts.items():
-            pipeline.hincrby(TOTALS, name, count)
+            pipeline.hincrby(prefix + TOTALS, name, count)
     pipeline.execute()
 
 
-def _append(pipeline: Any, text: str) -> None:
-    pipeline.xadd(STREAM, {"event": text}, maxlen=STREAM_LENGTH, approximate=True)
+def _append(pipeline: Any, prefix: str, text: str) -> None:
+    pipeline.xadd(
+        prefix + STREAM, {"event": text}, maxlen=STREAM_LENGTH, approximate=True
+    )
 
 
 def encode(at: float, event: Event) -> str:
     """The JSON text of an entry. Whatever the facts are, this does not fail."""
-    facts = {str(key): _plain(value) for key, value in event.facts.items() if key not in NEVER_SENT}
+    facts = {
+        str(key): _plain(value)
+        for key, value in event.facts.items()
+        if key not in NEVER_SENT
+    }
     return json.dumps(
         {
             "name": event.name,
@@ -384,13 +410,21 @@ def install() -> None:
     except SettingsError:
         return  # the system checks say it better
     old = _Current.publisher
-    wanted = (settings.redis_url, settings.event_queue)
-    if old is not None and not old.is_closed and (old.url, old.queue_length) == wanted:
+    wanted = (settings.redis_url, settings.event_queue, settings.redis_prefix)
+    if (
+        old is not None
+        and not old.is_closed
+        and (old.url, old.queue_length, old.prefix) == wanted
+    ):
         events.send_to(old)
         return
     new = None
     if settings.redis_url:
-        new = Publisher(settings.redis_url, queue_length=settings.event_queue)
+        new = Publisher(
+            settings.redis_url,
+            queue_length=settings.event_queue,
+            prefix=settings.redis_prefix,
+        )
     _Current.publisher = new
     events.send_to(new)
     if old is not None:
