@@ -68,14 +68,7 @@ FLUSH_SECONDS = 2.0
 TEXT_LENGTH = 500
 
 PLENTIFUL = frozenset(
-    {
-        "job.created",
-        "job.started",
-        "job.completed",
-        "job.progress",
-        "job.log",
-        "job.released",
-    }
+    {"job.created", "job.started", "job.completed", "job.progress", "job.log", "job.released"}
 )
 """Names that floods are made of. A part of the rate is kept for all others."""
 RESERVED = 250
@@ -103,14 +96,11 @@ class Publisher:
                 return 0
             now = time.monotonic()
             self._tokens = min(
-                SINGLES_PER_SECOND,
-                self._tokens + (now - self._filled_at) * SINGLES_PER_SECOND,
+                SINGLES_PER_SECOND, self._tokens + (now - self._filled_at) * SINGLES_PER_SECOND
             )
             self._filled_at = now
             spare = self._tokens - (RESERVED if name in PLENTIFUL else 0)
-            room = max(
-                0, min(count, int(spare), self.queue_length - len(self._waiting))
-            )
+            room = max(0, min(count, int(spare), self.queue_length - len(self._waiting)))
             self._tokens -= room
             if room < count:
                 if not self._left_out:
@@ -234,9 +224,7 @@ class Publisher:
         batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
         counts: dict[str, int] = {}
         hurry = self._flushing > 0 or self._closing
-        if self._left_out and (
-            hurry or time.monotonic() >= self._summed_at + SUMMARY_SECONDS
-        ):
+        if self._left_out and (hurry or time.monotonic() >= self._summed_at + SUMMARY_SECONDS):
             counts = dict(self._left_out)
             self._left_out.clear()
             self._summed_at = time.monotonic()
@@ -330,9 +318,7 @@ def _send(
     for at, event in batch:
         _append(pipeline, prefix, encode(at, event))
     if counts:
-        text = json.dumps(
-            {"name": LEFT_OUT, "at": round(time.time(), 3), "counts": counts}
-        )
+        text = json.dumps({"name": LEFT_OUT, "at": round(time.time(), 3), "counts": counts})
         _append(pipeline, prefix, text)
         for name, count in counts.items():
             pipeline.hincrby(prefix + TOTALS, name, count)
@@ -340,18 +326,12 @@ def _send(
 
 
 def _append(pipeline: Any, prefix: str, text: str) -> None:
-    pipeline.xadd(
-        prefix + STREAM, {"event": text}, maxlen=STREAM_LENGTH, approximate=True
-    )
+    pipeline.xadd(prefix + STREAM, {"event": text}, maxlen=STREAM_LENGTH, approximate=True)
 
 
 def encode(at: float, event: Event) -> str:
     """The JSON text of an entry. Whatever the facts are, this does not fail."""
-    facts = {
-        str(key): _plain(value)
-        for key, value in event.facts.items()
-        if key not in NEVER_SENT
-    }
+    facts = {str(key): _plain(value) for key, value in event.facts.items() if key not in NEVER_SENT}
     return json.dumps(
         {
             "name": event.name,
@@ -411,11 +391,7 @@ def install() -> None:
         return  # the system checks say it better
     old = _Current.publisher
     wanted = (settings.redis_url, settings.event_queue, settings.redis_prefix)
-    if (
-        old is not None
-        and not old.is_closed
-        and (old.url, old.queue_length, old.prefix) == wanted
-    ):
+    if old is not None and not old.is_closed and (old.url, old.queue_length, old.prefix) == wanted:
         events.send_to(old)
         return
     new = None
