@@ -16,10 +16,10 @@ from jobs import conf, registry
 from jobs.answers import Child
 from jobs.errors import InvalidInput
 from jobs.ids import new_id
+from jobs.moments import parse_moment
 from jobs.payloads import check_json, check_text
 from jobs.registry import QUEUE_NAME, Handler
 from jobs.states import OnParentFailure
-from jobs.timing import parse_moment
 
 MAX_PARENTS = 10_000
 CHILD_OPTIONS = frozenset(

@@ -18,9 +18,10 @@ from typing import Any
 from jobs.drafts import check_priority
 from jobs.errors import InvalidInput
 from jobs.masking import masked
+from jobs.moments import parse_moment
 from jobs.payloads import check_json, check_text
 from jobs.states import State, Status
-from jobs.timing import IntervalRule, parse_moment, parse_rule
+from jobs.timing import IntervalRule, parse_rule
 
 TIMES = {
     "created": "created_at",

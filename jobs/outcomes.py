@@ -17,11 +17,11 @@ from jobs.claimed import Claimed
 from jobs.endings import Ending
 from jobs.errors import InvalidInput
 from jobs.masking import scrubbed
+from jobs.moments import parse_duration
 from jobs.payloads import check_json
 from jobs.retry import Backoff, backoff_seconds
 from jobs.states import Outcome, Status
 from jobs.texts import clean, describe_error, fingerprint, format_traceback
-from jobs.timing import parse_duration
 
 ERROR_LENGTH = 5_000
 TRACEBACK_LENGTH = 50_000

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Self
 
 from jobs.errors import InvalidInput
-from jobs.timing import parse_duration
+from jobs.moments import parse_duration
 
 DEFAULT_CAP_SECONDS = 3600.0
 DEFAULT_JITTER = 0.2

@@ -1,4 +1,4 @@
-"""When a recurring job runs: the rules, their slots, and what is done about missed ones.
+"""When a recurring job runs: the rules and their slots.
 
 A slot is one nominal moment that a rule asks for, always an aware UTC datetime. Slots follow from
 the rule alone, never from when somebody looked, so they neither drift nor double. There is no
@@ -12,23 +12,18 @@ from bisect import bisect_right
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from enum import StrEnum
-from math import isfinite
-from typing import Any, assert_never
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from jobs.errors import InvalidInput
+from jobs.moments import EPOCH, INSTANT, as_utc, parse_moment, zone_named
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_INTERVAL = timedelta(days=3653)
-LONGEST_DURATION = timedelta(days=36_525)
 
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
-_INSTANT = timedelta(microseconds=1)
 
 
 def parse_rule(
@@ -149,7 +144,6 @@ _ALIASES = {
     "@annually": "0 0 1 1 *",
 }
 _BARE_STAR = re.compile(r"\*(/0*1)?(,.*)?")
-_ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,30}(/[A-Za-z0-9_+-]{1,30}){0,2}")
 _PROBE = datetime(2000, 1, 1)  # noqa: DTZ001 - wall time, on purpose
 
 
@@ -191,7 +185,7 @@ class CronRule:
     def next_after(self, moment: datetime) -> datetime:
         """The first slot after the moment; InvalidInput where the calendar ends (year 9999)."""
         try:
-            moment = _utc(moment)
+            moment = as_utc(moment)
             here = moment.astimezone(self.zone)
             wall = here.replace(tzinfo=None, fold=0)
             found = self._first_after(moment, wall)
@@ -216,8 +210,8 @@ class CronRule:
         found = self.slots_between(after, until, 1)
         if not found:
             return None
-        low, high = found[0], _utc(until)
-        while high - low > _INSTANT:
+        low, high = found[0], as_utc(until)
+        while high - low > INSTANT:
             middle = low + (high - low) / 2
             later = self.slots_between(middle, until, 1)
             if later:
@@ -228,7 +222,7 @@ class CronRule:
 
     def count_between(self, after: datetime, until: datetime) -> int:
         """How many slots have `after < slot <= until`, counted by days, not one by one."""
-        total, after, until = 0, _utc(after), _utc(until)
+        total, after, until = 0, as_utc(after), as_utc(until)
         while after < until:
             end = min(after + _DAY, until)
             while not (even := self._is_even(after, end)) and end - after > _HOUR:
@@ -334,17 +328,6 @@ def _calendar(expression: str) -> CronSim:
     return calendar
 
 
-def zone_named(name: object) -> ZoneInfo:
-    """Raises InvalidInput."""
-    # "localtime" and its like depend on the machine.
-    if isinstance(name, str) and _ZONE_NAME.fullmatch(name) and name[0].isupper():
-        try:
-            return ZoneInfo(name)
-        except (KeyError, ValueError, OSError):
-            pass
-    raise InvalidInput("is not a known IANA time zone such as Europe/Berlin", field="time_zone")
-
-
 def _repeated(here: datetime) -> timedelta:
     """By how much the clock is set back if this wall time occurs twice, else nothing."""
     first, second = here.replace(fold=0).utcoffset(), here.replace(fold=1).utcoffset()
@@ -376,7 +359,7 @@ def _upcoming(rule: Rule, moment: datetime, count: int) -> list[datetime]:
 
 def _slots_between(rule: Rule, after: datetime, until: datetime, limit: int) -> list[datetime]:
     slots: list[datetime] = []
-    after, until = _utc(after), _utc(until)
+    after, until = as_utc(after), as_utc(until)
     while len(slots) < limit and after < until:
         try:
             after = rule.next_after(after)
@@ -387,141 +370,5 @@ def _slots_between(rule: Rule, after: datetime, until: datetime, limit: int) -> 
     return slots
 
 
-def _utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is UTC else parse_moment(moment, "moment")
-
-
 def _calendar_ends(name: str) -> InvalidInput:
     return InvalidInput("has no further time before the year 10000", field=name)
-
-
-# Missed slots
-
-
-class Misfire(StrEnum):
-    """What to do about slots that passed while nobody looked."""
-
-    SKIP = "skip"  # drop those later than the grace
-    ONCE = "once"  # make up for all of them with one run, the latest
-    EACH = "each"  # run every one of them
-
-
-@dataclass(frozen=True, kw_only=True)
-class DueSlots:
-    """What to fire now, oldest first; `next_slot` is the next one to decide about.
-
-    `missed` slots were dropped for good. Handing in `decided_until` as the next `last_slot` makes
-    sure that every slot is fired or counted as missed, and only once.
-    """
-
-    fire: list[datetime]
-    missed: int
-    next_slot: datetime
-    decided_until: datetime
-
-
-def due_slots(
-    rule: Rule,
-    last_slot: datetime,
-    now: datetime,
-    misfire: Misfire,
-    limit: int,
-    *,
-    grace_seconds: float = 5.0,
-) -> DueSlots:
-    """Decide about the slots after `last_slot` that are due by now.
-
-    While no due slot is later than the grace, nothing was missed and each of them fires. If the
-    oldest is later, `skip` drops those that are, `once` fires the latest due slot alone, `each`
-    fires them all.
-    At most `limit` slots fire in one call. The rest is not lost: `next_slot` is then already due,
-    and the next call goes on from there.
-    """
-    if limit < 1:
-        raise InvalidInput("must be 1 or more", field="limit")
-    last_slot, now = _utc(last_slot), _utc(now)
-    start = _first_to_fire(rule, last_slot, now, misfire, timedelta(seconds=grace_seconds))
-    missed = rule.count_between(last_slot, start)
-    due = rule.slots_between(start, now, limit + 1)
-    if len(due) > limit:
-        fire, next_slot = due[:limit], due[limit]
-        return DueSlots(fire=fire, missed=missed, next_slot=next_slot, decided_until=fire[-1])
-    decided = max(last_slot, now)
-    next_slot = rule.next_after(decided)
-    return DueSlots(fire=due, missed=missed, next_slot=next_slot, decided_until=decided)
-
-
-def _first_to_fire(
-    rule: Rule,
-    last_slot: datetime,
-    now: datetime,
-    misfire: Misfire,
-    grace: timedelta,
-) -> datetime:
-    """The moment after which due slots are fired; those up to it are missed."""
-    in_time = max(last_slot, now - grace - _INSTANT)
-    match misfire:
-        case Misfire.EACH:
-            return last_slot
-        case Misfire.SKIP:
-            return in_time
-        case Misfire.ONCE:
-            if not rule.slots_between(last_slot, min(in_time, now), 1):
-                return last_slot
-            latest = rule.latest_between(last_slot, now)
-            return last_slot if latest is None else latest - _INSTANT
-        case _:
-            assert_never(misfire)
-
-
-# Times and lengths as callers give them
-
-
-_ISO_8601 = re.compile(r"[0-9TWZtwz:+., -]{1,40}")
-
-
-def parse_moment(value: object, field: str) -> datetime:
-    """An aware datetime, ISO 8601 text with an offset, or whole Unix milliseconds, as UTC.
-
-    A time without an offset is refused: it would mean another instant on another machine.
-    """
-    try:
-        if isinstance(value, str):
-            if not _ISO_8601.fullmatch(value):  # the parser lets some odd endings pass
-                raise ValueError
-            value = datetime.fromisoformat(value.upper())
-        elif isinstance(value, int) and not isinstance(value, bool):
-            return EPOCH + timedelta(milliseconds=value)
-        if isinstance(value, datetime):
-            if value.utcoffset() is None:
-                raise InvalidInput("has no time zone: give an offset, such as Z", field=field)
-            return value.astimezone(UTC)
-    except OverflowError:
-        raise InvalidInput("is outside the years 1 to 9999", field=field) from None
-    except InvalidInput:
-        raise
-    except ValueError:
-        raise InvalidInput("is not an ISO 8601 time with an offset", field=field) from None
-    raise InvalidInput(
-        f"must be an ISO 8601 text, Unix milliseconds or a datetime, not {type(value).__name__}",
-        field=field,
-    )
-
-
-def parse_duration(value: object, field: str) -> float:
-    """Seconds, or a timedelta, as seconds from 0 to 100 years."""
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise InvalidInput(
-            f"must be a number of seconds or a timedelta, not {type(value).__name__}", field=field
-        )
-    most = LONGEST_DURATION.total_seconds()
-    finite = (
-        value.is_finite()
-        if isinstance(value, Decimal)
-        else isinstance(value, int) or isfinite(value)
-    )
-    if not finite or not 0 <= value <= most:
-        raise InvalidInput("must be from 0 seconds to 100 years", field=field)
-    return abs(float(value))  # no minus zero

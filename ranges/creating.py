@@ -12,8 +12,8 @@ from django.db import transaction
 from jobs import conf
 from jobs.drafts import check_parents, check_priority, check_queue
 from jobs.errors import InvalidInput
+from jobs.moments import parse_moment
 from jobs.payloads import check_json
-from jobs.timing import parse_moment
 from ranges.axes import Axis, describe
 from ranges.bounding import bounds_of
 from ranges.declaring import RangeJob

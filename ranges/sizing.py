@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from jobs.errors import InvalidInput
-from jobs.timing import parse_duration
+from jobs.moments import parse_duration
 
 if TYPE_CHECKING:
     from ranges.axes.base import Axis

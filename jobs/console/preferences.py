@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from jobs.errors import InvalidInput
 from jobs.models import Preferences
-from jobs.timing import zone_named
+from jobs.moments import zone_named
 
 
 def of(request: HttpRequest) -> Preferences:

@@ -14,10 +14,10 @@ from jobs.enqueueing import settle_after_commit
 from jobs.errors import InvalidInput
 from jobs.lifecycle.changed import Changed, Skipped
 from jobs.lifecycle.rows import Act, Row, conflict, in_chunks, perform, standing
+from jobs.moments import parse_moment
 from jobs.payloads import check_json
 from jobs.states import Status
 from jobs.texts import clean
-from jobs.timing import parse_moment
 
 # A held job stays held; a retrying one is never due before its retry.
 CHANGE = """

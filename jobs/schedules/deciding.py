@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from jobs.timing import Misfire, Rule, due_slots, rule_from_columns
+from jobs.misfires import Misfire, due_slots
+from jobs.timing import Rule, rule_from_columns
 
 AT_ONCE = 100
 """The most jobs that one schedule makes in one transaction; the rest follows in the next."""

@@ -24,14 +24,16 @@ from jobs.drafts import (
     check_queue,
 )
 from jobs.errors import Conflict, InvalidInput, NotFound
+from jobs.misfires import Misfire
 from jobs.models import Job, JobLog, Schedule
+from jobs.moments import parse_moment
 from jobs.payloads import check_text
 from jobs.schedules.auditing import audit, audit_change, facts
 from jobs.schedules.deciding import first_slot
 from jobs.schedules.ticking import announce, insert
 from jobs.states import OnParentFailure, Status
 from jobs.texts import clean
-from jobs.timing import Misfire, Rule, parse_moment, parse_rule, rule_from_columns
+from jobs.timing import Rule, parse_rule, rule_from_columns
 
 type Key = Schedule | uuid.UUID | str
 """A schedule, its id or its name."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, assert_never
 from zoneinfo import ZoneInfo
 
 from jobs.errors import InvalidInput
-from jobs.timing import EPOCH, parse_moment
+from jobs.moments import EPOCH, parse_moment
 from ranges.axes.base import OrdinalAxis, wrong_type
 
 type Align = Literal["day", "hour"]

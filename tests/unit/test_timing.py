@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,29 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidInput
-from jobs.timing import (
-    EPOCH,
-    CronRule,
-    IntervalRule,
-    Misfire,
-    Rule,
-    due_slots,
-    parse_duration,
-    parse_moment,
-    parse_rule,
-    rule_from_columns,
-)
-
-MINUTE = timedelta(minutes=1)
-DAY = timedelta(days=1)
-
-
-def utc(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def cron(expression: str, time_zone: str = "UTC") -> CronRule:
-    return CronRule(cron=expression, time_zone=time_zone)
+from jobs.moments import EPOCH
+from jobs.timing import CronRule, IntervalRule, Rule, parse_rule, rule_from_columns
+from tests.unit.rules import DAY, MINUTE, cron, intervals, moments, rules, utc
 
 
 def local_times(rule: CronRule, first: str, last: str) -> list[str]:
@@ -379,27 +357,6 @@ def test_the_slots_around_a_clock_change_are_those_of_somebody_with_a_watch(
 
 # Slots in general
 
-moments = st.datetimes(
-    min_value=datetime(1980, 1, 1),  # noqa: DTZ001 - the zone is given beside it
-    max_value=datetime(2100, 1, 1),  # noqa: DTZ001
-    timezones=st.sampled_from([UTC, ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=-9))]),
-)
-intervals = st.builds(
-    IntervalRule,
-    seconds=st.integers(1, 100_000) | st.sampled_from([60, 3600, 86_400]),
-    anchor=moments,
-)
-crons = st.sampled_from(
-    [
-        cron("* * * * *", "Europe/Berlin"),
-        cron("*/7 3-5 * * *", "America/New_York"),
-        cron("30 2 * * *", "Europe/Berlin"),
-        cron("0 0 1,15 * MON"),
-        cron("0 0 29 2 *", "Asia/Kathmandu"),
-    ]
-)
-rules: st.SearchStrategy[Rule] = intervals | crons
-
 
 @settings(deadline=None)
 @given(rules, moments)
@@ -434,217 +391,3 @@ def test_where_the_calendar_ends_there_is_no_further_slot(rule: Rule) -> None:
     with pytest.raises(InvalidInput, match="year 10000"):
         rule.next_after(last)
     assert len(rule.upcoming(last - timedelta(days=2), 100)) < 50
-
-
-# Misfires
-
-policies = st.sampled_from(Misfire)
-
-
-@settings(deadline=None)
-@given(
-    rule=rules,
-    start=moments,
-    gaps=st.lists(st.floats(-0.5, 40), min_size=1, max_size=8),
-    misfire=policies,
-    limit=st.integers(1, 20),
-    grace=st.floats(0, 20),
-)
-def test_every_slot_is_fired_or_counted_as_missed_exactly_once_whatever_the_ticks(
-    *, rule: Rule, start: datetime, gaps: list[float], misfire: Misfire, limit: int, grace: float
-) -> None:
-    start = rule.next_after(start) - timedelta(microseconds=1)
-    unit = rule.next_after(rule.next_after(start)) - rule.next_after(start)
-    now, last, fired, missed = start, start, list[datetime](), 0
-    for gap in gaps:  # of ticks, in slots; also a clock that is set back
-        now += gap * unit
-        due = due_slots(rule, last, now, misfire, limit, grace_seconds=grace)
-        assert len(due.fire) <= limit
-        assert all(last < slot <= now for slot in due.fire)
-        assert due.next_slot == rule.next_after(due.decided_until)
-        fired += due.fire
-        missed += due.missed
-        last = due.decided_until
-    assert fired == sorted(set(fired))
-    all_slots = rule.slots_between(start, last, 10_000)
-    assert set(fired) <= set(all_slots)
-    assert len(fired) + missed == len(all_slots)
-    if misfire is Misfire.EACH:
-        assert missed == 0
-
-
-@settings(deadline=None)
-@given(
-    rule=rules,
-    start=moments,
-    outage=st.floats(0, 300),
-    grace=st.floats(0, 1000),
-    misfire=policies,
-    limit=st.integers(1, 500),
-)
-def test_each_policy_fires_the_slots_that_it_says(
-    *, rule: Rule, start: datetime, outage: float, grace: float, misfire: Misfire, limit: int
-) -> None:
-    start = rule.next_after(start)
-    now = start + outage * (rule.next_after(start) - start)
-    slots = rule.slots_between(start, now, 100_000)
-    due = due_slots(rule, start, now, misfire, limit, grace_seconds=grace)
-    in_time = [slot for slot in slots if now - slot <= timedelta(seconds=grace)]
-    if misfire is Misfire.EACH or in_time == slots:
-        expected = slots
-    elif misfire is Misfire.SKIP:
-        expected = in_time
-    else:
-        expected = slots[-1:]
-    assert due.fire == expected[:limit]
-    assert due.missed == len(slots) - len(expected)
-    rest = expected[limit:]
-    assert due.next_slot == (rest[0] if rest else rule.next_after(now))
-
-
-def test_after_ten_minutes_of_outage_there_is_one_catch_up_by_default() -> None:
-    rule, last = IntervalRule(seconds=60), utc("2026-01-01T12:00")
-    now = utc("2026-01-01T12:10:20")
-    once = due_slots(rule, last, now, Misfire.ONCE, 100)
-    assert (once.fire, once.missed) == ([utc("2026-01-01T12:10")], 9)
-    assert once.next_slot == utc("2026-01-01T12:11")
-    skip = due_slots(rule, last, now, Misfire.SKIP, 100)
-    assert (skip.fire, skip.missed) == ([], 10)
-    each = due_slots(rule, last, now, Misfire.EACH, 100)
-    assert (len(each.fire), each.missed) == (10, 0)
-
-
-def test_a_slow_tick_is_no_misfire() -> None:
-    rule, last = IntervalRule(seconds=1), utc("2026-01-01T12:00")
-    for misfire in Misfire:
-        assert len(due_slots(rule, last, last + timedelta(seconds=3.5), misfire, 100).fire) == 3
-
-
-def test_a_clock_that_was_set_back_fires_nothing_again() -> None:
-    rule, last = IntervalRule(seconds=60), utc("2026-01-01T12:00")
-    due = due_slots(rule, last, utc("2026-01-01T11:00"), Misfire.EACH, 100)
-    assert (due.fire, due.missed, due.next_slot) == ([], 0, utc("2026-01-01T12:01"))
-
-
-def test_the_slots_of_fifty_years_are_counted_without_visiting_each() -> None:
-    rule = cron("* * * * *", "Europe/Berlin")
-    due = due_slots(rule, utc("1976-01-01"), utc("2026-01-01"), Misfire.ONCE, 10)
-    assert due.fire == [utc("2026-01-01")]
-    days = date(2026, 1, 1) - date(1976, 1, 1)
-    assert due.missed == days.days * 1440 - 1
-
-
-def test_a_limit_below_one_is_refused() -> None:
-    with pytest.raises(InvalidInput):
-        due_slots(IntervalRule(seconds=1), EPOCH, EPOCH, Misfire.ONCE, 0)
-
-
-# Times and lengths
-
-
-@settings(deadline=None)
-@given(moments)
-def test_a_moment_in_any_spelling_is_the_same_instant_in_utc(moment: datetime) -> None:
-    for value in (moment, moment.isoformat()):
-        parsed = parse_moment(value, "scheduled_at")
-        assert parsed == moment.astimezone(UTC)
-        assert parsed.tzinfo is UTC
-    milliseconds = (moment - EPOCH) // timedelta(milliseconds=1)
-    assert timedelta() <= moment - parse_moment(milliseconds, "scheduled_at") < timedelta(seconds=1)
-
-
-def test_moments_are_read() -> None:
-    expected = utc("2026-03-29T01:30")
-    for value in (
-        "2026-03-29T01:30:00Z",
-        "2026-03-29T02:30:00+01:00",
-        "2026-03-28 16:30:00-09:00",
-        "2026-03-29t01:30z",
-        "20260329T013000,000+0000",
-        1_774_747_800_000,
-    ):
-        assert parse_moment(value, "scheduled_at") == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (datetime(2026, 1, 1), "no time zone"),  # noqa: DTZ001 - that is the point
-        ("2026-01-01T00:00:00", "no time zone"),
-        ("2026-01-01", "no time zone"),
-        ("yesterday", "ISO 8601"),
-        ("", "ISO 8601"),
-        ("2026-13-01T00:00:00Z", "ISO 8601"),
-        ("2026-01-01T00:00:00Z\x00", "ISO 8601"),
-        ("\N{ARABIC-INDIC DIGIT FIVE}026-01-01T00:00:00Z", "ISO 8601"),
-        ("1774747800000", "ISO 8601"),
-        ("\ud800", "ISO 8601"),
-        ("0001-01-01T00:00:00+14:00", "years 1 to 9999"),
-        ("9999-12-31T23:59:59-14:00", "years 1 to 9999"),
-        (10**15, "years 1 to 9999"),
-        (-(10**15), "years 1 to 9999"),
-        (10**5000, "years 1 to 9999"),
-        (True, "not bool"),
-        (None, "not NoneType"),
-        (1.5e12, "not float"),
-        (date(2026, 1, 1), "not date"),
-        ([], "not list"),
-    ],
-    ids=map(str, range(20)),
-)
-def test_a_moment_that_is_not_one_instant_is_refused(value: Any, message: str) -> None:
-    with pytest.raises(InvalidInput, match=message) as refused:
-        parse_moment(value, "scheduled_at")
-    assert refused.value.field == "scheduled_at"
-
-
-@settings(deadline=None)
-@given(st.text() | st.integers() | st.floats() | st.datetimes(timezones=st.timezones()))
-def test_anything_is_a_moment_or_a_refusal(value: Any) -> None:
-    with suppress(InvalidInput):
-        assert parse_moment(value, "scheduled_at").tzinfo is UTC
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        (0, 0),
-        (-0.0, 0),
-        (1.5, 1.5),
-        (Decimal("0.25"), 0.25),
-        (timedelta(minutes=2), 120),
-        (timedelta(days=36_525), 3_155_760_000),
-    ],
-)
-def test_a_duration_is_seconds(value: Any, seconds: float) -> None:
-    parsed = parse_duration(value, "delay")
-    assert parsed == seconds
-    assert isinstance(parsed, float)
-    assert math.copysign(1, parsed) == 1
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        -1,
-        -0.1,
-        math.nan,
-        math.inf,
-        Decimal("NaN"),
-        Decimal("sNaN"),
-        Decimal("Infinity"),
-        Decimal("1e999999"),
-        10**5000,
-        timedelta(days=36_526),
-        timedelta.max,
-        timedelta(seconds=-1),
-        True,
-        None,
-        "5",
-    ],
-    ids=map(str, range(15)),
-)
-def test_a_duration_that_is_no_length_of_time_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        parse_duration(value, "delay")
-    assert refused.value.field == "delay"

@@ -16,7 +16,7 @@ from jobs.console import preferences
 from jobs.errors import InvalidInput
 from jobs.models import Preferences
 from jobs.models.preferences import DENSITIES, ROWS, THEMES
-from jobs.timing import zone_named
+from jobs.moments import zone_named
 
 SINGLY = ("theme", "shortcuts")
 """What is also chosen elsewhere than in the form, one at a time."""

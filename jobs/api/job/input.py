@@ -15,10 +15,10 @@ from jobs.database import DjangoDatabase
 from jobs.drafts import refuse_internal
 from jobs.enqueueing import JobSpec
 from jobs.errors import InvalidInput
+from jobs.moments import parse_moment
 from jobs.payloads import check_text
 from jobs.states import OnParentFailure
 from jobs.texts import clean
-from jobs.timing import parse_moment
 
 MOST_IN_BULK = 10_000
 LONGEST_REASON = 1_000

@@ -27,8 +27,8 @@ from jobs.api.pagination import CURSOR, LIMIT, KeysetPagination
 from jobs.database import DjangoDatabase
 from jobs.errors import InvalidInput
 from jobs.limits import limited
+from jobs.moments import parse_moment
 from jobs.texts import clean
-from jobs.timing import parse_moment
 
 LIST_SECONDS = 3.0
 _MILLISECONDS = re.compile(r"-?[0-9]{1,17}\Z")

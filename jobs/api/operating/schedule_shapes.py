@@ -12,9 +12,9 @@ from jobs import schedules
 from jobs.api.job.output import ANYTHING, HIDDEN, MomentField
 from jobs.api.operating.asking import Body, GivenMomentField
 from jobs.masking import Reader
+from jobs.misfires import Misfire
 from jobs.models import Schedule
 from jobs.states import OnParentFailure
-from jobs.timing import Misfire
 
 MOST_RUNS = 100
 HEAVY = ("payload", "metadata")

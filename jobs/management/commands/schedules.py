@@ -22,7 +22,7 @@ from jobs.management.arguments import (
     shown,
 )
 from jobs.models import Schedule
-from jobs.timing import parse_moment
+from jobs.moments import parse_moment
 
 FIELDS = {
     "recur_interval": "every",

@@ -14,7 +14,7 @@ from rich.table import Table
 from jobs import tokens
 from jobs.management.arguments import as_moment, print_json, print_table, refusals, shown
 from jobs.models import ApiToken
-from jobs.timing import parse_moment
+from jobs.moments import parse_moment
 
 BY = "manage.py"
 NAMES = {"name": "NAME", "expires_at": "--expires", "user": "--user", "id": "TOKEN"}

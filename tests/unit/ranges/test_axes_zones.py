@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidInput
-from jobs.timing import EPOCH
+from jobs.moments import EPOCH
 from ranges.axes import DateTimeAxis, DateTimeRange
 from ranges.axes.instants import FIRST_INSTANT, LAST_INSTANT, Align
 from tests.axes import many
