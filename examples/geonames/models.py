@@ -1,3 +1,5 @@
+"""Cities of the world, and what jobs find out about them."""
+
 from __future__ import annotations
 
 from typing import ClassVar

@@ -1,3 +1,5 @@
+"""The account with which the demo's console is entered."""
+
 from __future__ import annotations
 
 import secrets

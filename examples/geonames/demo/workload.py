@@ -1,3 +1,5 @@
+"""What each part of the demo has to be able to do."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

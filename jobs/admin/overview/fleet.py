@@ -102,10 +102,6 @@ class Host:
         return sum(each.worker.state is WorkerState.STALE for each in self.workers)
 
     @property
-    def last_beat(self) -> datetime:
-        return max(each.worker.beat_at for each in self.workers)
-
-    @property
     def skew(self) -> ClockSkew | None:
         """How far its clock is from the database's, if a worker that is heard of says so."""
         found = [
