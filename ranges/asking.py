@@ -31,22 +31,27 @@ def ask(
         # unless it prepares nothing.
         driver = connection.connection
         usual, driver.prepare_threshold = driver.prepare_threshold, None
+        is_over = False
         try:
             if connection.settings_dict["OPTIONS"].get("server_side_binding"):
                 # The server takes values with one statement at a time.
                 cursor.execute("; ".join(before))
                 cursor.execute(sql, params)
                 rows: list[Any] = cursor.fetchall()
+                is_over = True
                 cursor.execute(closing)
                 return rows
             cursor.execute("; ".join([*before, sql, closing]), params)
+            is_over = True
             for _ in before:
                 cursor.nextset()
             return list(cursor.fetchall())
         except BaseException:
-            # Of a broken connection there is nothing to be put right.
-            with suppress(Exception):
-                cursor.execute(closing)
+            # The answer may hold what the driver cannot read, after all of it was executed. And of a
+            # broken connection there is nothing to be put right.
+            if not is_over:
+                with suppress(Exception):
+                    cursor.execute(closing)
             raise
         finally:
             driver.prepare_threshold = usual

@@ -27,15 +27,11 @@ def bounds_of(source: Source, start: Any, end: Any) -> tuple[Position, Position]
     if not source.counts_rows:
         return _inside(source, lo, hi)
     if lo is None or hi is None:
-        limits = source.limits()
+        limits = source.limits(lo, hi)
         if limits is None:
             nothing = lo if lo is not None else hi if hi is not None else _any_position(axis)
             return nothing, nothing
-        lo = limits[0] if lo is None else lo
-        hi = limits[1] if hi is None else hi
-        if before(hi, lo):
-            # Asked for what lies behind the last key, or before the first.
-            return (lo, lo) if start is not None else (hi, hi)
+        return (limits[0] if lo is None else lo), (limits[1] if hi is None else hi)
     return lo, hi
 
 

@@ -8,18 +8,16 @@ and the run walks all keys instead (`filter`): never worse than one pass over th
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.core.exceptions import FieldError
 
-from ranges.keyed import WALK, Keyed, condition_sql
+from ranges.keyed import WALK, Keyed, condition_sql, index_definition
 from ranges.positions import Position
 from ranges.querying import Probing, QuerySource
 
-LONGEST_NAME = 63
 _WALKS = {"Limit", "Append", "Merge Append", "Result", "Subquery Scan"}
 _SCANS = {"Index Scan", "Index Only Scan"}
 
@@ -47,9 +45,9 @@ def judge(
     if keyed.rows_sql(todo=True) is None:
         return IndexVerdict(probing=source.probing, index=None, ddl=(), warning="")
     walks_keys = _walk(keyed, todo=False, lo=lo, hi=hi)
-    key_index = _index_definition(keyed)
+    key_index = index_definition(keyed)
     try:
-        condition = condition_sql(keyed)
+        condition = condition_sql(keyed, todo=True)
     except FieldError as error:
         condition, why_not = None, str(error)
     else:
@@ -65,7 +63,7 @@ def judge(
     best: Probing = "none" if keyed.todo is None else "witness"
     if probe is not None and not probe.sorts and not probe.filters:
         return IndexVerdict(probing=best, index=probe.index, ddl=(), warning="")
-    ddl = () if condition is None else (_index_definition(keyed, condition),)
+    ddl = () if condition is None else (index_definition(keyed, condition),)
     sentences = [
         f"no index of {keyed.table} holds just the rows that need work, so all of its keys are walked"
     ]
@@ -92,17 +90,10 @@ class _Walk:
 
 def _walk(keyed: Keyed, *, todo: bool, lo: Position | None, hi: Position | None) -> _Walk | None:
     """How the planner would find the first key; None: nothing can ever match."""
-    if lo is None or hi is None:
-        rows = keyed.rows_sql(todo=todo)
-        if rows is None:
-            return None
-        sql = f"SELECT key FROM ({rows[0]}) walked(key) WHERE key IS NOT NULL"
-        params = rows[1]
-    else:
-        bounded = keyed.walk_sql(lo, hi, todo=todo)
-        if bounded is None:
-            return None
-        sql, params = bounded
+    walk = keyed.walk_sql(lo, hi, todo=todo)
+    if walk is None:
+        return None
+    sql, params = walk
     plan = keyed.explain(f"{sql} ORDER BY key LIMIT 1", params, settings=WALK)
     nodes = list(_nodes(plan))
     return _Walk(
@@ -116,17 +107,6 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield plan
     for below in plan.get("Plans", []):
         yield from _nodes(below)
-
-
-def _index_definition(keyed: Keyed, condition: str | None = None) -> str:
-    """CREATE INDEX for the key, of the rows with this condition. It blocks no writes."""
-    quote = keyed.connection.ops.quote_name
-    mark = hashlib.sha256((condition or "").encode()).hexdigest()[:8]
-    name = f"{keyed.table}_{keyed.field.column}"[: LONGEST_NAME - 9] + f"_{mark}"
-    where = f" WHERE {condition}" if condition else ""
-    return (
-        f"CREATE INDEX CONCURRENTLY {quote(name)} ON {quote(keyed.table)} ({keyed.column}){where}"
-    )
 
 
 def _unindexed(keyed: Keyed) -> str:

@@ -22,6 +22,7 @@ from ranges.loading import Halted, load_to_work
 from ranges.models import RangeRun
 from ranges.run_jobs import ATTEMPTS, LANE_TYPE, RUN_TYPE
 from ranges.running import step
+from ranges.sources import UnfitKey
 from ranges.states import RunStatus
 from ranges.stumbling import keeps_failing
 
@@ -80,6 +81,9 @@ def work_lane(payload: dict[str, Any], context: Context) -> Snooze | None:
         return None
     try:
         return Lane(loaded, context, index).work()
+    except UnfitKey as error:
+        lifecycle.halt(run.id, str(error))
+        return None
     except Exception as error:
         if keeps_failing(context, error):
             lifecycle.halt(run.id, f"a lane keeps failing; see job {context.job_id}")

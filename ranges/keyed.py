@@ -7,6 +7,7 @@ been written at one level. Bounds, comparisons and ORDER BY use one collation fo
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,18 +18,19 @@ from django.db import connections, models, router
 from django.db.models import F, Q, QuerySet
 from django.db.models.expressions import ExpressionWrapper
 from django.db.models.functions import Collate
-from django.db.utils import OperationalError
+from django.db.utils import DataError, OperationalError
 
 from jobs.errors import InvalidInput
 from ranges.asking import ask
 from ranges.axes import Axis, DataAxis, DateTimeAxis, axis_for_field
 from ranges.positions import Position
-from ranges.sources import ProbeTimeout
+from ranges.sources import ProbeTimeout, UnfitKey
 
 type Statement = tuple[str, tuple[Any, ...]]
 
 KEY = "range_key"
 QUERY_CANCELLED = "57014"
+LONGEST_NAME = 63
 
 # What has another answer at another moment cannot be the condition of an index.
 _MOMENT = re.compile(
@@ -79,33 +81,37 @@ class Keyed:
         name: str = self.connection.ops.quote_name(self.field.column)
         return f'{name} COLLATE "{self.axis.collation}"' if self.axis.collation else name
 
-    def position(self, value: Any) -> Position:
-        """The position of a value of the column, as the driver returned it."""
-        return self.axis.encode(value) if self.axis.is_ordinal else str(value)
+    @property
+    def label(self) -> str:
+        """The field of the key, for people; its column too, where that has another name."""
+        name = f"{self.model._meta.label}.{self.field.name}"  # noqa: SLF001
+        column = self.field.column
+        if column == self.field.get_attname():
+            return name
+        return f"{name} (column {column})"
 
-    def bounds(self, lo: Position, hi: Position) -> tuple[Any, Any]:
-        """Both as keys. None: the place past the last key of the type."""
-        if self.axis.is_ordinal:
-            assert isinstance(lo, int)
-            assert isinstance(hi, int)
-            # The place past the last key of a type has no name; a cursor may stand there.
-            return self.axis.decode_end(lo), self.axis.decode_end(hi)
-        return lo, hi
+    def position(self, value: Any) -> Position:
+        """The position of a value of the column, as the driver returned it. Raises UnfitKey."""
+        if not self.axis.is_ordinal:
+            return str(value)
+        try:
+            return self.axis.encode(value)
+        except InvalidInput as error:
+            raise self._unfit(value, error.message) from error
 
     def queryset(self, lo: Position, hi: Position, *, todo: bool) -> QuerySet[Any]:
         """The rows of [lo, hi) in the order of the key."""
         rows = self._rows(todo=todo)
-        start, end = self.bounds(lo, hi)
+        start = self._key(lo)
         if start is None:
             return rows.none()
         name = self.field.attname
         if self.axis.collation:
             rows = rows.alias(**{KEY: self._expression()})
             name = KEY
-        conditions = {f"{name}__gte": start}
-        if end is not None:
-            conditions[f"{name}__lt"] = end
-        return rows.filter(**conditions).order_by(name)
+        sign, end = self._end(hi)
+        upto = {f"{name}__{'lt' if sign == '<' else 'lte'}": end}
+        return rows.filter(**{f"{name}__gte": start}, **upto).order_by(name)
 
     def rows_sql(self, *, todo: bool) -> Statement | None:
         """`SELECT key FROM ... WHERE ...`; None: the condition can never be true."""
@@ -126,25 +132,33 @@ class Keyed:
         return self._compiled[todo]
 
     def walk_sql(
-        self, lo: Position, hi: Position, *, todo: bool, start: str = ""
+        self, lo: Position | None, hi: Position | None, *, todo: bool, start: str = ""
     ) -> Statement | None:
-        """`SELECT key FROM ... WHERE key >= lo AND key < hi`, without an order.
+        """`SELECT key FROM ... WHERE key >= lo AND key < hi`, without an order. None: no bound.
 
         `start`: an expression in SQL to begin at, instead of `lo`.
         """
         rows = self.rows_sql(todo=todo)
-        first, end = self.bounds(lo, hi)
-        if rows is None or first is None:
+        if rows is None:
             return None
         sql, params = rows
         # Not `%s::bigint`: of the least one the minus sign would come after the cast.
         bound = f"CAST(%s AS {self.axis.sql_type})"
-        sql = f"SELECT key FROM ({sql}) walked(key) WHERE key >= {start or bound}"
-        if not start:
+        inside = []
+        if start:
+            inside.append(f"key >= {start}")
+        elif lo is not None:
+            first = self._key(lo)
+            if first is None:
+                return None
+            inside.append(f"key >= {bound}")
             params = (*params, first)
-        if end is None:
-            return sql, params
-        return f"{sql} AND key < {bound}", (*params, end)
+        if hi is not None:
+            sign, end = self._end(hi)
+            inside.append(f"key {sign} {bound}")
+            params = (*params, end)
+        where = " AND ".join(inside) or "key IS NOT NULL"
+        return f"SELECT key FROM ({sql}) walked(key) WHERE {where}", params
 
     def ask(
         self,
@@ -167,6 +181,12 @@ class Keyed:
             if milliseconds is not None and _sqlstate(error) == QUERY_CANCELLED:
                 raise ProbeTimeout(f"no answer within {milliseconds} ms") from error
             raise
+        except DataError as error:
+            if _sqlstate(error) is None:
+                # Not the server's: the driver has no value of Python's for what it was sent.
+                why, _, value = str(error).partition(": ")
+                raise self._unfit(value.strip("'"), why) from error
+            raise
 
     def explain(
         self, sql: str, params: tuple[Any, ...], *, settings: Mapping[str, str] | None = None
@@ -175,6 +195,32 @@ class Keyed:
         rows = self.ask(f"EXPLAIN (FORMAT JSON) {sql}", params, settings=settings or {})
         plan: dict[str, Any] = rows[0][0][0]["Plan"]
         return plan
+
+    def unfit(self, why: str) -> UnfitKey:
+        return UnfitKey(f"{self.label} {why}")
+
+    def _unfit(self, value: object, why: str) -> UnfitKey:
+        return self.unfit(
+            f"holds {value}, which has no place in a range ({why}): leave such rows out of `over`"
+        )
+
+    def _key(self, position: Position) -> Any:
+        """None: the place past the last key of the type, where a cursor may stand, has no name."""
+        if self.axis.is_ordinal:
+            assert isinstance(position, int)
+            return self.axis.decode_end(position)
+        return position
+
+    def _end(self, hi: Position) -> tuple[str, Any]:
+        """How keys before `hi` compare, and with which one.
+
+        Past the last key of a type the column may still hold infinities, which no range has.
+        """
+        end = self._key(hi)
+        if end is not None:
+            return "<", end
+        assert isinstance(hi, int)
+        return "<=", self._key(hi - 1)
 
     def _rows(self, *, todo: bool) -> QuerySet[Any]:
         return self._undone if todo else self.over
@@ -237,12 +283,12 @@ def _multiplies(rows: QuerySet[Any]) -> bool:
     return False
 
 
-def condition_sql(keyed: Keyed) -> str | None:
-    """The condition of `over` and `todo` with its values written out; None if it has none.
+def condition_sql(keyed: Keyed, *, todo: bool) -> str | None:
+    """The condition of `over` (and `todo`) with its values written out; None if it has none.
 
     FieldError when it cannot stand in an index.
     """
-    query = keyed._rows(todo=True).query  # noqa: SLF001
+    query = keyed._rows(todo=todo).query  # noqa: SLF001
     used = [one for alias, one in query.alias_map.items() if query.alias_refcount[alias]]
     if len(used) > 1:
         raise FieldError("the condition joins another table")
@@ -259,6 +305,17 @@ def condition_sql(keyed: Keyed) -> str | None:
     return written_out(keyed, sql, tuple(params)) if sql else None
 
 
+def index_definition(keyed: Keyed, condition: str | None = None) -> str:
+    """CREATE INDEX for the key, of the rows with this condition. It blocks no writes."""
+    quote = keyed.connection.ops.quote_name
+    mark = hashlib.sha256((condition or "").encode()).hexdigest()[:8]
+    name = f"{keyed.table}_{keyed.field.column}"[: LONGEST_NAME - 9] + f"_{mark}"
+    where = f" WHERE {condition}" if condition else ""
+    return (
+        f"CREATE INDEX CONCURRENTLY {quote(name)} ON {quote(keyed.table)} ({keyed.column}){where}"
+    )
+
+
 def written_out(keyed: Keyed, sql: str, params: tuple[Any, ...]) -> str:
     """A statement with its values as literals, as a person would type it."""
     import psycopg
@@ -267,5 +324,5 @@ def written_out(keyed: Keyed, sql: str, params: tuple[Any, ...]) -> str:
     return psycopg.ClientCursor(keyed.connection.connection).mogrify(sql, params)
 
 
-def _sqlstate(error: OperationalError) -> str | None:
+def _sqlstate(error: BaseException) -> str | None:
     return getattr(error.__cause__, "sqlstate", None)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 
-from jobs.answers import Snooze
+from jobs.answers import JobTimeout, Snooze
 from jobs.context import Context
 from ranges.around import Around
 from ranges.bounding import least_leaf
@@ -208,9 +208,15 @@ class Lane:
         return walker.next(node.cur, node.hi) if before(node.cur, node.hi) else Step(None, node.hi)
 
     def _following(self, node: Node, walker: Walker) -> Step:
-        """The step behind the leaf at work."""
+        """The step behind the leaf at work; if it is not known, that the walk goes on there."""
+        unknown = Step(None, node.resv)
         if self._asks or not before(node.resv, node.hi):
             # The user's callback is asked outside this transaction, which an error in its own
             # queries would spoil.
-            return Step(None, node.resv)
-        return walker.next(node.resv, node.hi)
+            return unknown
+        try:
+            return walker.next(node.resv, node.hi)
+        except JobTimeout:
+            raise
+        except Exception:  # noqa: BLE001 - no fault of this leaf; it comes again when asked behind it
+            return unknown

@@ -16,6 +16,7 @@ from ranges.leaf_range import HandBack
 from ranges.positions import Position, before, key_at, width
 from ranges.reports import FailedTry, Failure
 from ranges.retrying import TRANSIENT_TRIES, crossed, most_open_bisects, transient_seconds
+from ranges.sources import UnfitKey
 from ranges.splitting import halve
 from ranges.states import CELL_FAILED, NodeKind, NodeState
 from ranges.strands import Node
@@ -70,7 +71,7 @@ class Mishaps:
         node.error = said(error)
         node.transient_tries += 1
         node.resv = node.cur
-        if node.transient_tries <= TRANSIENT_TRIES:
+        if node.transient_tries <= TRANSIENT_TRIES and not isinstance(error, UnfitKey):
             wait = transient_seconds(node.transient_tries, self._random)
             return True, self._back_off(node, wait)
         node.state = NodeState.PENDING

@@ -16,13 +16,14 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 from typing import Any, Literal
 
+from django.core.exceptions import FieldError
 from django.db.models import Q, QuerySet
 
 from jobs.errors import InvalidInput
 from ranges.axes import Axis, IntAxis
-from ranges.keyed import WALK, Keyed, Statement
-from ranges.positions import Position, before
-from ranges.sources import Found, PlainSource, ProbeTimeout
+from ranges.keyed import WALK, Keyed, Statement, condition_sql, index_definition
+from ranges.positions import Position, before, key_at
+from ranges.sources import Found, PlainSource, ProbeTimeout, UnfitKey
 from ranges.statistics import known_keys, sampled_keys
 
 type Probing = Literal["none", "witness", "filter"]
@@ -95,27 +96,33 @@ class QuerySource:
 
     # --- The walk ---------------------------------------------------------------------------------
 
-    def limits(self) -> tuple[Position, Position] | None:
-        """[first key, last key + 1 ulp) of `over`; None when it has none.
+    def limits(
+        self, lo: Position | None = None, hi: Position | None = None
+    ) -> tuple[Position, Position] | None:
+        """[first key, last key + 1 ulp) of `over` in [lo, hi); None when it has none there.
 
         Where `over` itself has a condition that no index knows, the limits of the whole table are
-        taken after a while: they hold all keys too. Raises ProbeTimeout unless `patient`.
+        taken after a while: they hold all keys too. Raises ProbeTimeout unless `patient`, and
+        UnfitKey.
         """
-        rows = self.keyed.rows_sql(todo=False)
-        if rows is None:
+        walk = self.keyed.walk_sql(lo, hi, todo=False)
+        if walk is None:
             return None
+        longest = None if self.patient else LIMITS_MILLISECONDS
         try:
-            found = self._ends(rows, milliseconds=LIMITS_MILLISECONDS)
+            found = self._ends(walk, milliseconds=LIMITS_MILLISECONDS)
         except ProbeTimeout:
             everything = Keyed(
                 self.keyed.model._base_manager.using(self.alias),  # noqa: SLF001
                 key=self.keyed.field.name,
                 axis=self.axis,
-            ).rows_sql(todo=False)
+            ).walk_sql(lo, hi, todo=False)
             assert everything is not None
-            found = self._ends(
-                everything, milliseconds=None if self.patient else LIMITS_MILLISECONDS
-            )
+            try:
+                found = self._ends(everything, milliseconds=longest)
+            except UnfitKey:
+                # Whether that row is in `over`, nothing else tells.
+                found = self._ends(walk, milliseconds=longest)
         if found is None:
             return None
         return found[0], self._behind(found[1])
@@ -148,6 +155,7 @@ class QuerySource:
         upto = self.keyed.position(bound)
         if upto == start:
             # One key has more rows than a leaf; they stay together.
+            self._must_not_be_unique(start)
             return Found(start, min(self._behind(upto), hi))
         return Found(start, upto, size if self.keyed.is_unique else None)
 
@@ -170,6 +178,9 @@ class QuerySource:
             milliseconds=PROBE_MILLISECONDS,
         )
         ends = [self.keyed.position(key) for (key,) in keys if key is not None]
+        for lo, upto in pairwise(ends):
+            if lo == upto:
+                self._must_not_be_unique(lo)
         leaves = [Found(lo, upto, size) for lo, upto in pairwise(ends)]
         if ends and len(ends) < count + 1:
             leaves.append(Found(ends[-1], hi))
@@ -275,14 +286,34 @@ class QuerySource:
         return int(self.keyed.ask(counted, params, milliseconds=milliseconds)[0][0])
 
     def check_nulls(self) -> None:
-        """Refuse rows whose key is NULL, which no range can hold, unless they are to be skipped."""
-        if self.nulls == "refuse" and (found := self.count_nulls()):
+        """Refuse rows whose key is NULL, which no range can hold, unless they are to be skipped.
+
+        Where nobody can tell in time whether there are any, that is refused as well.
+        """
+        if self.nulls != "refuse":
+            return
+        try:
+            found = self.count_nulls(milliseconds=LIMITS_MILLISECONDS)
+        except ProbeTimeout:
+            raise InvalidInput(
+                f"no index tells in time whether rows have no {self.keyed.field.name}:"
+                f' {self._index_of_nulls()}; or give nulls = "skip" to leave such rows out',
+                field="nulls",
+            ) from None
+        if found:
             count = f"at least {found:,}" if found == NULLS_SEEN else f"{found:,}"
             raise InvalidInput(
                 f"{count} rows have no {self.keyed.field.name}, so no range holds them;"
                 ' give nulls = "skip" to leave them out',
                 field="nulls",
             )
+
+    def _index_of_nulls(self) -> str:
+        try:
+            condition = condition_sql(self.keyed, todo=False)
+        except FieldError:
+            condition = None
+        return index_definition(self.keyed, condition)
 
     # ----------------------------------------------------------------------------------------------
 
@@ -292,13 +323,20 @@ class QuerySource:
             return 0
         return int(self.keyed.explain(*walk)["Plan Rows"])
 
+    def _must_not_be_unique(self, position: Position) -> None:
+        if self.keyed.is_unique:
+            key = self.axis.to_json(key_at(self.axis, position))
+            raise self.keyed.unfit(
+                f"is unique to its model, but more rows have {key} than a leaf may hold:"
+                " take unique=True away, or mend the table"
+            )
+
     def _ends(
-        self, rows: Statement, *, milliseconds: int | None
+        self, walk: Statement, *, milliseconds: int | None
     ) -> tuple[Position, Position] | None:
-        sql, params = rows
-        walk = f"SELECT key FROM ({sql}) walked(key) WHERE key IS NOT NULL ORDER BY key"
+        sql, params = walk
         first, last = self.keyed.ask(
-            f"SELECT ({walk} LIMIT 1), ({walk} DESC LIMIT 1)",
+            f"SELECT ({sql} ORDER BY key LIMIT 1), ({sql} ORDER BY key DESC LIMIT 1)",
             (*params, *params),
             milliseconds=milliseconds,
             settings=WALK,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from jobs.errors import CoppiceError
-from ranges.positions import Position, before, least, midpoint, width
+from jobs.errors import CoppiceError, InvalidInput
+from ranges.positions import Position, before, greatest, least, midpoint, width
 
 if TYPE_CHECKING:
     from ranges.axes.base import Axis
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 class ProbeTimeout(CoppiceError):
     """A probe took too long: nothing is known, so the keys in question are processed."""
+
+
+class UnfitKey(InvalidInput):
+    """The column of the keys holds what its field does not say; nothing can be walked past it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, field="key")
 
 
 class Found(NamedTuple):
@@ -37,8 +44,10 @@ class Source(Protocol):
     @property
     def counts_rows(self) -> bool: ...
 
-    def limits(self) -> tuple[Position, Position] | None:
-        """[first key, last key + 1 ulp); None: there are no keys."""
+    def limits(
+        self, lo: Position | None = None, hi: Position | None = None
+    ) -> tuple[Position, Position] | None:
+        """[first key, last key + 1 ulp) of those in [lo, hi); None: there are no keys."""
         ...
 
     def next_leaf(
@@ -112,8 +121,12 @@ class PlainSource:
         """Let the range be [lo, hi), as a run asks for it."""
         self._lo, self._hi = lo, hi
 
-    def limits(self) -> tuple[Position, Position] | None:
-        return (self._lo, self._hi) if before(self._lo, self._hi) else None
+    def limits(
+        self, lo: Position | None = None, hi: Position | None = None
+    ) -> tuple[Position, Position] | None:
+        first = self._lo if lo is None else greatest(lo, self._lo)
+        last = self._hi if hi is None else least(hi, self._hi)
+        return (first, last) if before(first, last) else None
 
     def next_leaf(
         self,
