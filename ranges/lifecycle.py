@@ -26,7 +26,17 @@ from ranges.facts import bounds
 from ranges.loading import load
 from ranges.models import RangeFailure, RangeRun
 from ranges.run_jobs import add_lanes, enqueue_driver, go_on, start_options
-from ranges.run_rows import audited, changing, conflict, locked, nodes_of, stop_clock, tell, write
+from ranges.run_rows import (
+    audited,
+    changing,
+    conflict,
+    locked,
+    nodes_of,
+    stop_clock,
+    stored,
+    tell,
+    write,
+)
 from ranges.run_steps import pause_held, reopen, revive
 from ranges.states import ENDED, FailureState, RunStatus
 from ranges.stuck import stuck
@@ -269,21 +279,20 @@ def again(run: RangeRun | UUID | str, *, by: str = "") -> RangeRun:
     Its class may have changed since: what a run does not keep is the class's. Raises Halted when
     the code is gone or no longer fits.
     """
-    with transaction.atomic(using=conf.get().database):
-        found = locked(getattr(run, "id", run))
-        loaded = load(found)
-        start, end = bounds(found)
-        kept = vars(loaded.options)
-        return type(loaded.job).create(
-            start,
-            end,
-            params=found.params,
-            metadata={**found.metadata, "again_of": str(found.id)},
-            priority=found.priority,
-            queue=found.queue,
-            by=by,
-            **kept,
-        )
+    found = stored(getattr(run, "id", run))
+    loaded = load(found)
+    start, end = bounds(found)
+    kept = vars(loaded.options)
+    return type(loaded.job).create(
+        start,
+        end,
+        params=found.params,
+        metadata={**found.metadata, "again_of": str(found.id)},
+        priority=found.priority,
+        queue=found.queue,
+        by=by,
+        **kept,
+    )
 
 
 def _failure(id: object) -> RangeFailure:

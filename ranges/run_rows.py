@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 from django.db.models.functions import Coalesce, Extract, Now
 
 from jobs import audit, conf, events
@@ -38,16 +38,20 @@ def changing(given: RangeRun | UUID | str) -> Iterator[RangeRun]:
 
 
 def locked(id: Any) -> RangeRun:
+    return _found(RangeRun.objects.using(conf.get().database).select_for_update(no_key=True), id)
+
+
+def stored(id: Any) -> RangeRun:
+    """As it is now, and held by nobody."""
+    return _found(RangeRun.objects.using(conf.get().database), id)
+
+
+def _found(runs: QuerySet[RangeRun], id: Any) -> RangeRun:
     try:
         wanted = UUID(str(id))
     except ValueError:
         raise NotFound("range run", clean(str(id), 60)) from None
-    found = (
-        RangeRun.objects.using(conf.get().database)
-        .select_for_update(no_key=True)
-        .filter(id=wanted)
-        .first()
-    )
+    found = runs.filter(id=wanted).first()
     if found is None:
         raise NotFound("range run", str(id))
     return found

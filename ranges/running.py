@@ -5,8 +5,10 @@
     work left   -> WaitFor lanes again
     none left   -> verify, sweep (in slices) -> completed, or partially_failed, or failed
 
-The step is one transaction with the job's own end, and holds the run's row: so whoever pauses,
-resumes or cancels sees the job either before the step, or after what the step decided is written.
+A step looks first (`looking.py`), which may take long and holds nothing. Then it holds the run's
+row, and what it writes is one transaction with the job's own end: so whoever pauses, resumes or
+cancels sees the job either before that, or after what the step decided is written. What was looked
+up for a run that somebody has changed meanwhile is dropped.
 A run that has failed is marked so by one step and dead-lettered by the next, since an error would
 undo the mark.
 """
@@ -25,40 +27,36 @@ from jobs.context import Context
 from jobs.errors import InvalidInput
 from jobs.models import Job
 from jobs.texts import describe_error
-from ranges import guard, planting, run_jobs, run_rows, run_steps
-from ranges.bounding import least_leaf
-from ranges.leaves import MOST_ITEMS
+from ranges import planting, run_jobs, run_rows, run_steps
 from ranges.loading import Halted, Loaded, load_to_work
+from ranges.looking import Ground, survey
 from ranges.merging import merge
 from ranges.models import RangeFailure, RangeNode, RangeRun
 from ranges.nodes import Nodes
-from ranges.positions import Position, before
+from ranges.positions import before
 from ranges.proof import verify
 from ranges.querying import QuerySource
-from ranges.sizing import LeafSizer
-from ranges.sources import ProbeTimeout, Source
-from ranges.splitting import start_pieces
 from ranges.states import FailureState, RunStatus
 from ranges.stumbling import keeps_failing
 from ranges.sweeping import Sweep, Sweeper
 
 SWEEPS = 3
 SWEEP_SECONDS = 2.0
-"""After so long a sweep lets go of the run's row for a moment: somebody may want to pause it."""
+"""After so long it is kept how far a sweep is, and whether somebody has paused the run."""
 SWEEP = "sweep"
 RETURNING_ROWS = "rows keep coming back"
 CORRUPT = "corrupt"
+LOOK_AGAIN = Snooze(0, quiet=True)
+
+type Looked = Ground | Sweep | Exception | None
 
 
 def step(payload: Any, context: Context) -> Any:
     """One step of the run; the caller has a transaction."""
-    alias = conf.get().database
-    run = (
-        RangeRun.objects.using(alias)
-        .select_for_update(no_key=True)
-        .filter(id=UUID(str(payload["run"])), job_id=context.job_id)
-        .first()
-    )
+    runs = RangeRun.objects.using(conf.get().database)
+    driven = runs.filter(id=UUID(str(payload["run"])), job_id=context.job_id)
+    looked = _look(driven.first())
+    run = driven.select_for_update(no_key=True).first()
     if run is None:
         raise Discard("the run is gone, or another job drives it")
     if run.status in (RunStatus.FAILED, RunStatus.PARTIALLY_FAILED):
@@ -77,7 +75,22 @@ def step(payload: Any, context: Context) -> Any:
             raise JobCancelled("the run was cancelled")
         case RunStatus.COMPLETED:
             return _result(run)
-    return _go_on(run, context)
+    return _go_on(run, looked, context)
+
+
+def _look(run: RangeRun | None) -> Looked:
+    """What the step will need to know, or why that cannot be known."""
+    if run is None or run.status != RunStatus.RUNNING:
+        return None
+    try:
+        with transaction.atomic(using=conf.get().database):
+            loaded = load_to_work(run)
+            if not run.planned:
+                return survey(loaded)
+            nodes = run_rows.nodes_of(run, loaded.source.axis)
+            return None if _lanes_go_on(run, nodes) else _sweep(loaded, nodes)
+    except Exception as error:  # noqa: BLE001 - raised again by who holds the row
+        return error
 
 
 def _has_snoozed(context: Context) -> bool:
@@ -86,11 +99,11 @@ def _has_snoozed(context: Context) -> bool:
     return jobs.filter(id=context.job_id, snooze_count__gt=0).exists()
 
 
-def _go_on(run: RangeRun, context: Context) -> Any:
+def _go_on(run: RangeRun, looked: Looked, context: Context) -> Any:
     """Advance it, or pause it with the reason why that is not possible."""
     try:
         with transaction.atomic(using=conf.get().database):
-            return _advance(load_to_work(run), context)
+            return _advance(load_to_work(run), looked, context)
     except (Halted, InvalidInput) as error:
         reason, detail = str(error), getattr(error, "detail", "")
     except Exception as error:
@@ -104,16 +117,20 @@ def _go_on(run: RangeRun, context: Context) -> Any:
     return Hold(reason)
 
 
-def _advance(loaded: Loaded, context: Context) -> Any:
+def _advance(loaded: Loaded, looked: Looked, context: Context) -> Any:
+    if isinstance(looked, Exception):
+        raise looked
     run = loaded.run
     if not run.planned:
-        count = plan(loaded, context)
+        if not isinstance(looked, Ground):
+            return LOOK_AGAIN
+        count = plan(loaded, looked, context)
         run_rows.start_clock(run)
         if count:
             return WaitFor(run_jobs.lanes(run, range(min(run.concurrency, count))))
     run_rows.start_clock(run)
     nodes = run_rows.nodes_of(run, loaded.source.axis)
-    if _sweep_under_way(run) is None and _has_work(nodes):
+    if _lanes_go_on(run, nodes):
         failed = _broken_lane(context, run)
         if failed is not None:
             # What it says may quote what is not for everybody.
@@ -121,7 +138,11 @@ def _advance(loaded: Loaded, context: Context) -> Any:
             run_steps.pause_held(run, f"no lane could work; see job {failed.job_id}")
             return Hold(run.reason)
         return WaitFor(run_jobs.lanes(run, range(run.concurrency)))
-    return _finish(loaded, nodes)
+    return _finish(loaded, looked, nodes)
+
+
+def _lanes_go_on(run: RangeRun, nodes: Nodes) -> bool:
+    return _sweep_under_way(run) is None and _has_work(nodes)
 
 
 def _has_work(nodes: Nodes) -> bool:
@@ -129,67 +150,29 @@ def _has_work(nodes: Nodes) -> bool:
     return bool(pending or running)
 
 
-def plan(loaded: Loaded, context: Context) -> int:
-    """Fix the bounds, choose how finished work is passed over, plant the strands; how many."""
-    run, source = loaded.run, loaded.source
-    if isinstance(source, QuerySource):
-        source.check_nulls()  # there may be some since the run was made
-    lo, hi = run_rows.planned_bounds(run, source)
-    run_rows.set_bounds(run, lo, hi)
-    run.probing = _probing(loaded, context)
-    if hasattr(source, "probing") and run.probing in ("witness", "filter"):
-        source.probing = run.probing
-    run.planned = True
+def plan(loaded: Loaded, ground: Ground, context: Context) -> int:
+    """Fix the bounds and how finished work is passed over, plant the strands; how many."""
+    run = loaded.run
+    run_rows.set_bounds(run, ground.lo, ground.hi)
+    run.probing, run.rows_estimate, run.planned = ground.probing, ground.rows_estimate, True
     bounds = [name for name in ("lo", "hi", "lo_key", "hi_key") if getattr(run, name) is not None]
-    run_rows.set_columns(run, "probing", "planned", *bounds)
-    if not before(lo, hi):
+    run_rows.set_columns(run, "probing", "rows_estimate", "planned", *bounds)
+    if ground.advice is not None and ground.advice.warning:
+        context.log.warning(ground.advice.warning, ddl=list(ground.advice.ddl))
+    if not before(ground.lo, ground.hi):
         return 0
-    nodes = run_rows.nodes_of(run, source.axis)
-    if run.probing == "witness" and _is_done(source, lo, hi):
-        run.rows_estimate = 0
-        run_rows.set_columns(run, "rows_estimate")
-        planting.pass_over(nodes, lo, hi)
+    nodes = run_rows.nodes_of(run, loaded.source.axis)
+    if not ground.pieces:
+        planting.pass_over(nodes, ground.lo, ground.hi)
         return 0
-    options = loaded.options
-    run.rows_estimate = _estimate(source, lo, hi)
-    run_rows.set_columns(run, "rows_estimate")
-    sizer = LeafSizer(options.leaf, least=least_leaf(source, (lo, hi), options.max_depth))
-    pieces = start_pieces(source, lo, hi, concurrency=run.concurrency, leaf_size=sizer.size())
-    count = planting.plant(nodes, pieces)
+    count = planting.plant(nodes, ground.pieces)
     events.emit_on_commit(
         "node.split", job_id=run.job_id, queue=run.queue, run_id=loaded.run_id, pieces=count
     )
     return count
 
 
-def _estimate(source: Source, lo: Position, hi: Position) -> int | None:
-    """Of what the work will count; None: the keys tell better how much is left."""
-    estimate = source.estimate(lo, hi)
-    if source.counts_rows:
-        return min(estimate, 2**63 - 1)
-    return estimate if source.axis.is_ordinal and estimate <= MOST_ITEMS else None
-
-
-def _is_done(source: Source, lo: Position, hi: Position) -> bool:
-    """Whether the index says that nothing needs work. Not to know is no."""
-    try:
-        return source.next_leaf(lo, hi, 1) is None
-    except ProbeTimeout:
-        return False
-
-
-def _probing(loaded: Loaded, context: Context) -> str:
-    """How finished work is passed over. Which index would help is said in the log of the run's job."""
-    source = loaded.source
-    if not isinstance(source, QuerySource):
-        return "blocks" if loaded.job.asks() else "none"
-    verdict = guard.judge(source)
-    if verdict.warning:
-        context.log.warning(verdict.warning, ddl=list(verdict.ddl))
-    return "blocks" if loaded.job.asks() else str(verdict.probing)
-
-
-def _finish(loaded: Loaded, nodes: Nodes) -> Any:
+def _finish(loaded: Loaded, looked: Ground | Sweep | None, nodes: Nodes) -> Any:
     """Nothing is left: prove it, look for rows that came back, and end the run."""
     run = loaded.run
     merge(nodes)
@@ -198,10 +181,12 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
     if not verdict.ok:
         run_steps.finish(run, RunStatus.FAILED, reason=CORRUPT, verdict=proved)
         return Snooze(0, quiet=True)
-    sweep = _sweep(loaded, nodes)
-    if not sweep.is_done:
-        return Snooze(0, quiet=True)
-    if sweep.found:
+    if not isinstance(looked, Sweep) or not looked.write(nodes):
+        return LOOK_AGAIN
+    _note(run, looked)
+    if not looked.is_done:
+        return LOOK_AGAIN
+    if looked.found:
         if run.sweeps < SWEEPS:
             run.sweeps += 1
             run_rows.set_columns(run, "sweeps")
@@ -225,19 +210,24 @@ def _finish(loaded: Loaded, nodes: Nodes) -> Any:
 
 
 def _sweep(loaded: Loaded, nodes: Nodes) -> Sweep:
-    """A sweep, or as much of it as there is time for. In the run it is kept how far it is."""
+    """The next slice of the sweep, which only looks."""
     run, source = loaded.run, loaded.source
     kept = _sweep_under_way(run)
-    if run.probing not in ("witness", "filter") or not isinstance(source, QuerySource):
-        return Sweep(is_done=True)
     made = Sweep() if kept is None else Sweep(at=nodes.position(kept["at"]), found=kept["found"])
+    if run.probing not in ("witness", "filter") or not isinstance(source, QuerySource):
+        made.is_done = True
+        return made
     sweeper = Sweeper(source, nodes, made)
     sweeper.go_on(reopen=run.sweeps < SWEEPS, seconds=SWEEP_SECONDS)
-    under_way = None if made.is_done else {SWEEP: {"at": str(made.at), "found": made.found}}
+    return made
+
+
+def _note(run: RangeRun, sweep: Sweep) -> None:
+    """Keep in the run how far its sweep is."""
+    under_way = None if sweep.is_done else {SWEEP: {"at": str(sweep.at), "found": sweep.found}}
     if run.verdict != under_way:
         run.verdict = under_way
         run_rows.set_columns(run, "verdict")
-    return made
 
 
 def _sweep_under_way(run: RangeRun) -> dict[str, Any] | None:

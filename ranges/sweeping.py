@@ -6,14 +6,14 @@
    the answer takes too long, all keys are walked along the index of the key, a bounded piece at a
    time: one pass over the table at most. Without that index either it is one statement, as the
    table is read for each question anyway.
-3. A sweep may take long, so it can stop anywhere and go on from there: whoever holds the run's row
-   meanwhile lets go of it.
+3. A sweep may take long, so it can stop anywhere and go on from there. It only looks: what it found
+   is written by who holds the run's row, if the nodes are still those that it saw.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ranges import guard, planting
 from ranges.nodes import Nodes
@@ -39,6 +39,18 @@ class Sweep:
     """Everything before was looked at; None: it has not begun."""
     found: int = 0
     is_done: bool = False
+    seen: list[Finished] | None = None
+    """The finished nodes, as this slice of it saw them; None: there was nothing to look for."""
+    opened: list[tuple[int, Position, Position, Position]] = field(default_factory=list)
+    """Of this slice: a node, its bounds, and the key from which on it has work again."""
+
+    def write(self, nodes: Nodes) -> bool:
+        """Open what was found; False if the nodes have changed, and nothing was."""
+        if self.seen is not None and self.seen != _finished(nodes):
+            return False
+        for one in self.opened:
+            planting.reopen(nodes, *one)
+        return True
 
 
 class Sweeper:
@@ -53,7 +65,7 @@ class Sweeper:
         """Look until the end, or for about so long. Without `reopen` the first find is enough."""
         ends_at = time.monotonic() + seconds
         sweep = self._sweep
-        done = planting.in_state(self._nodes, NodeState.DONE, NodeState.SKIPPED)
+        done = sweep.seen = _finished(self._nodes)
         index = 0
         while index < len(done):
             lo, hi = done[index][2], _end_of_stretch(done, index)
@@ -70,7 +82,7 @@ class Sweeper:
                     if not reopen:
                         sweep.is_done = True
                         return
-                    planting.reopen(self._nodes, id, node_lo, node_hi, key)
+                    sweep.opened.append((id, node_lo, node_hi, key))
                     at = node_hi
                 sweep.at = at = greatest(at, at_end)
                 if time.monotonic() > ends_at:
@@ -104,6 +116,10 @@ class Sweeper:
         if self._has_index is None:
             self._has_index = guard.judge(self._source).index is not None
         return self._has_index
+
+
+def _finished(nodes: Nodes) -> list[Finished]:
+    return planting.in_state(nodes, NodeState.DONE, NodeState.SKIPPED)
 
 
 def _end_of_stretch(done: list[Finished], index: int) -> Position:

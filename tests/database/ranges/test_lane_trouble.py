@@ -20,6 +20,7 @@ from ranges import (
     RangeJob,
     RetryPolicy,
     fixed,
+    looking,
     mending,
     running,
 )
@@ -226,7 +227,7 @@ def test_a_plan_that_fails_again_and_again_stops_the_run_too(
         raise LookupError("a secret of the table")
 
     with monkeypatch.context() as broken:
-        broken.setattr(running, "start_pieces", fail)
+        broken.setattr(looking, "start_pieces", fail)
         run = drive(Effects.start())
         assert (run.status, run.planned) == (RunStatus.PAUSED, False)
         assert run.reason == f"it cannot go on; see job {run.job_id}"
