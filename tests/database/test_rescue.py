@@ -23,7 +23,8 @@ from jobs.models import Attempt, Job, JobLog, Worker
 from jobs.rescue import find_orphans, release_child, rescue_orphans, rescue_worker
 from jobs.states import Status
 from tests.factories import make_edge, make_job
-from tests.rivals import other_session
+from tests.rivals import Rival, other_session
+from worker.notifying import people_told
 from worker.observation import Observer
 from worker.outage import Outages
 from worker.upkeep import Farewell, Upkeep
@@ -514,6 +515,22 @@ def test_a_child_whose_job_is_locked_holds_up_the_release_of_no_other() -> None:
     assert not upkeep.owes
     # By what its supervisor knew, and not as an orphan: it had not started.
     assert {attempt.outcome for attempt in Attempt.objects.all()} == {"handed_back"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rescue_does_not_wait_until_people_are_told_of_it() -> None:
+    worker = make_worker()
+    job = running(worker)
+
+    def rescue_it(database: DirectDatabase) -> None:
+        rescue_worker(database, str(worker.id), "gone", beats=7)
+
+    with people_told(), other_session() as holder, holder.transaction():
+        holder.run("LOCK TABLE jobs_webhook", {})
+        Rival(rescue_it).result()
+
+        job.refresh_from_db()
+        assert job.status == Status.PENDING
 
 
 class AllDead(Observer):

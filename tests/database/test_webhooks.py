@@ -289,13 +289,6 @@ class TestWhereItNeverGoes:
             conf.load({"COPPICE_WEBHOOK_ALLOW": text}.get)
 
 
-@pytest.fixture
-def _same_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a worker the threads have connections of their own; here it is the test's."""
-    monkeypatch.setattr("worker.notifying.close_old_connections", lambda: None)
-
-
-@pytest.mark.usefixtures("_same_connection")
 class TestWhoIsTold:
     def test_people_are_told_by_e_mail(self, settings: Any) -> None:
         settings.COPPICE_ENVIRONMENT = "production"
@@ -308,6 +301,7 @@ class TestWhoIsTold:
         assert message.subject.startswith("[Coppice production] ")
         assert "at_least: 100" in message.body
 
+    @pytest.mark.django_db(transaction=True)
     @pytest.mark.usefixtures("allowed")
     def test_the_workers_alert_reaches_them_once_per_crossing(self, receiver: Receiver) -> None:
         from jobs.conf import Settings
@@ -318,7 +312,8 @@ class TestWhoIsTold:
             job = make_job("dead")
             watch.step()
             watch.step()
-            assert WebhookDelivery.objects.count() == 1
+        assert WebhookDelivery.objects.count() == 1
+        with people_told():
             job.delete()
             watch.step()
             make_job("dead")
@@ -327,6 +322,7 @@ class TestWhoIsTold:
         events.emit("alert.dead_letters", at_least=1)
         assert WebhookDelivery.objects.count() == 2  # nobody listens any more
 
+    @pytest.mark.django_db(transaction=True)
     def test_a_queue_that_stays_paused_is_told_of(self) -> None:
         AlertRecipient.objects.create(address="ops@example.org", events=["alert.queue_paused"])
         make_queue(name="old", paused=True, changed_at=ago(hours=2))
