@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from jobs.answers import WaitFor as WaitFor
     from jobs.answers import child as child
     from jobs.context import Context as Context
-    from jobs.enqueueing import JobSpec as JobSpec
     from jobs.enqueueing import enqueue as enqueue
     from jobs.enqueueing import enqueue_jobs as enqueue_jobs
     from jobs.enqueueing import enqueue_many as enqueue_many
     from jobs.events import on as on
     from jobs.registry import handler as handler
+    from jobs.specs import JobSpec as JobSpec
 
 _HOMES = {
     "Context": "jobs.context",
     "Discard": "jobs.answers",
     "Hold": "jobs.answers",
-    "JobSpec": "jobs.enqueueing",
+    "JobSpec": "jobs.specs",
     "Retry": "jobs.answers",
     "Snooze": "jobs.answers",
     "WaitFor": "jobs.answers",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
 from typing import Any
@@ -22,12 +21,10 @@ from jobs.database import DjangoDatabase
 from jobs.drafts import (
     Draft,
     check_options,
-    check_parents,
     check_payload,
     draft,
 )
 from jobs.errors import Conflict, InvalidInput
-from jobs.graph import topological_order
 from jobs.ids import new_id
 from jobs.insertion import (
     INSERT_ONE,
@@ -40,6 +37,7 @@ from jobs.insertion import (
 )
 from jobs.models import Job
 from jobs.payloads import check_text
+from jobs.specs import JobSpec, drafts_of, listed
 from jobs.states import OnParentFailure, Status
 from jobs.telling import queues_to_wake, tell_released
 
@@ -186,32 +184,12 @@ def enqueue_many(
     return ids
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobSpec:
-    """One job of an `enqueue_jobs` call; options as in `enqueue`.
-
-    `key` names it within the call; `depends_on` takes such keys beside jobs and ids.
-    """
-
-    type: str
-    payload: Any = None
-    key: str | None = None
-    depends_on: Sequence[Any] = ()
-    priority: int | None = None
-    scheduled_at: datetime | str | int | None = None
-    queue: str | None = None
-    unique_key: str | None = None
-    metadata: Mapping[str, Any] | None = None
-    max_attempts: int | None = None
-    on_parent_failure: str = OnParentFailure.WAIT
-
-
 def enqueue_jobs(specs: Iterable[JobSpec]) -> list[str]:
     """Create different jobs, with dependencies among them, all or none; ids in the given order.
 
     A spec whose `unique_key` is held by a live job stands for that job.
     """
-    drafts, parents = _drafts(list(specs))
+    drafts, parents = drafts_of(list(specs))
     with transaction.atomic(using=conf.get().database):
         database = DjangoDatabase()
         outside = sorted({p for d in drafts for p in d.depends_on} - {d.id for d in drafts})
@@ -330,7 +308,7 @@ def _enqueue_keyed(
     options: Any, payloads: Iterable[Any], unique_keys: Iterable[str | None]
 ) -> list[str]:
     specs: list[Draft] = []
-    given, keys = list(payloads), _listed(unique_keys, "unique_keys")
+    given, keys = list(payloads), listed(unique_keys, "unique_keys")
     if len(given) != len(keys):
         raise InvalidInput(
             f"names {len(keys):,} keys for {len(given):,} payloads", field="unique_keys"
@@ -348,72 +326,6 @@ def _enqueue_keyed(
         _write(database, [d for d in specs if d.id not in existing], set())
     _enqueued()
     return [existing.get(made.id, made.id) for made in specs]
-
-
-def _drafts(specs: list[JobSpec]) -> tuple[list[Draft], set[str]]:
-    """Checked drafts in the given order, and the ids that others of this call wait for.
-
-    Ids ascend from parents to children, so that locks in id order follow the edges.
-    """
-    keys: dict[str, int] = {}
-    named: list[list[Any]] = []
-    for index, spec in enumerate(specs):
-        try:
-            named.append(_parents(spec))
-            if spec.key is not None:
-                if check_text(spec.key, "key", max_length=200) in keys:
-                    raise InvalidInput(f"{spec.key!r} is used twice", field="key")
-                keys[spec.key] = index
-        except InvalidInput as error:
-            raise error.at(index) from None
-    wanted = {
-        str(i): [str(keys[p]) for p in parents if isinstance(p, str) and p in keys]
-        for i, parents in enumerate(named)
-    }
-    order = [int(i) for i in topological_order(wanted, wanted)]
-    drafts: dict[int, Draft] = {}
-    for index in order:
-        spec = specs[index]
-        try:
-            outside = [p for p in named[index] if not (isinstance(p, str) and p in keys)]
-            options = check_options(
-                spec.type,
-                priority=spec.priority,
-                scheduled_at=spec.scheduled_at,
-                queue=spec.queue,
-                metadata=spec.metadata,
-                max_attempts=spec.max_attempts,
-                on_parent_failure=spec.on_parent_failure,
-                depends_on=check_parents(outside) if outside else (),
-            )
-            key = spec.unique_key
-            made = draft(
-                options,
-                {} if spec.payload is None else spec.payload,
-                unique_key=None if key is None else check_text(key, "unique_key", max_length=200),
-            )
-        except InvalidInput as error:
-            raise error.at(index) from None
-        inside = [drafts[int(i)].id for i in wanted[str(index)]]
-        made.depends_on = tuple(sorted({*made.depends_on, *inside}))
-        drafts[index] = made
-    parents = {drafts[int(i)].id for inside in wanted.values() for i in inside}
-    return [drafts[index] for index in range(len(specs))], parents
-
-
-def _parents(spec: JobSpec) -> list[Any]:
-    """What a spec waits for, one by one: a job or many, each a job, an id or a key."""
-    value = spec.depends_on
-    if isinstance(value, (str, uuid.UUID)) or hasattr(value, "id"):
-        return [value] if value else []
-    return _listed(value or (), "depends_on")
-
-
-def _listed(values: Any, field: str) -> list[Any]:
-    try:
-        return list(values)
-    except TypeError:
-        raise InvalidInput("must be a list", field=field) from None
 
 
 def _insert_keyed(database: DjangoDatabase, drafts: list[Draft]) -> dict[str, str]:

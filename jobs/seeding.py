@@ -18,8 +18,9 @@ from django.db import connections, transaction
 from django.utils.module_loading import module_has_submodule
 
 from jobs import conf
-from jobs.enqueueing import JobSpec, enqueue, enqueue_jobs
+from jobs.enqueueing import enqueue, enqueue_jobs
 from jobs.errors import CoppiceError
+from jobs.specs import JobSpec
 from jobs.states import OnParentFailure
 
 

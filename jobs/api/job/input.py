@@ -13,10 +13,10 @@ from rest_framework import serializers
 
 from jobs.database import DjangoDatabase
 from jobs.drafts import refuse_internal
-from jobs.enqueueing import JobSpec
 from jobs.errors import InvalidInput
 from jobs.moments import parse_moment
 from jobs.payloads import check_text
+from jobs.specs import JobSpec
 from jobs.states import OnParentFailure
 from jobs.texts import clean
 
