@@ -46,7 +46,7 @@ class Sandbox:
         self._worker_id = worker_id
         self._desk = desk
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["worker.sandboxed"])
+        self._context.set_forkserver_preload(["worker.undisturbed", "worker.sandboxed"])
         # Starting a process also looks after those of all other threads, whose descriptors must not
         # be closed meanwhile: what reads an exit code or closes a process holds this lock too.
         self._lock = Lock()

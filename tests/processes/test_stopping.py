@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+
 from jobs import lifecycle
-from tests.processes.harness import World
+from tests.processes.harness import World, send, tree
 from tests.processes.running import Tables, eventually, runworker, standins
 
 
@@ -39,6 +41,21 @@ def test_a_process_that_is_asked_to_stop_ends_its_jobs_and_is_not_replaced(world
     world.all_ended()
     assert world.counts() == {"completed": 6}
     world.history_is_consistent()
+
+
+def test_a_signal_to_all_its_processes_stops_a_worker_as_one_to_itself_does(world: World) -> None:
+    """As from a terminal, or whatever starts programs in groups."""
+    with runworker(world.url, "--concurrency", "2") as worker:
+        jobs = [
+            job
+            for kind in ("effect", "apart")
+            for job in world.enqueue_all(f"prove.{kind}", 1, payload={"seconds": 2})
+        ]
+        eventually(lambda: world.effect_count() == 2, "both run")
+        send(signal.SIGTERM, *(process.pid for process in tree(worker)))
+        assert worker.ended() == 0
+
+    assert [world.attempts(job) for job in jobs] == [["succeeded"]] * 2
 
 
 def test_what_such_a_process_cannot_end_in_time_is_given_up(world: World) -> None:
