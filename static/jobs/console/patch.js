@@ -2,8 +2,8 @@
 // pointer, what is selected or typed stays. The server's own page is the only source of markup; it
 // is parsed as a document of its own, in which no script runs.
 //
-//   <div data-part="attempts">...</div>        reread(["attempts"])
-//   <tr data-row="0198...">                    rows are known by this
+//   <div data-part="attempts">...</div>        parts are known by this,
+//   <tr data-row="0198...">                    rows by this
 //   <td data-cell="state">                     and their cells by this
 
 const waiting = new Map();
@@ -20,13 +20,7 @@ export async function fetchPage(url = location.href) {
   }
 }
 
-/** Read parts of this page again. Parts that somebody is working in are left for the next time. */
-export async function reread(names, url = location.href) {
-  const page = await fetchPage(url);
-  if (page) for (const name of names) replacePart(name, page);
-  return page;
-}
-
+/** Put a part of `page` here, but for one that somebody is working in: that is left for the next time. */
 export function replacePart(name, page) {
   const here = document.querySelector(`[data-part="${name}"]`);
   const there = page.querySelector(`[data-part="${name}"]`);
@@ -67,7 +61,7 @@ export function patchRows(table, page, { gone = true } = {}) {
   return [...theirs.values()];
 }
 
-export function patchRow(row, there) {
+function patchRow(row, there) {
   row.classList.remove("is-gone", "is-doubtful");
   let changed = false;
   for (const cell of row.querySelectorAll("[data-cell]")) {
