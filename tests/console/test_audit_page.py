@@ -101,6 +101,7 @@ class TestTheList:
         entry("schedule.change", data={"before": {"priority": 2}, "after": {"priority": 1}})
         assert "2 → 1" in read(client_of("Supervisor"), PAGE)
 
+    @pytest.mark.usefixtures("frozen")
     def test_it_costs_the_same_few_queries_however_long_it_is(self) -> None:
         client = client_of("Supervisor")
         for _ in range(30):

@@ -80,6 +80,7 @@ class TestTheList:
     def test_without_any_the_way_to_one_is_told(self) -> None:
         assert "No bulk operations." in read(client_of("Viewer"), LIST)
 
+    @pytest.mark.usefixtures("frozen")
     def test_the_database_is_asked_for_few_things_however_many_wait(self) -> None:
         for _ in range(10):
             made()

@@ -99,6 +99,7 @@ class TestWhatItShows:
         assert "4929" not in read(client_of("Viewer"), PAGE)
         assert "4929" in read(client_of("Operator"), PAGE)
 
+    @pytest.mark.usefixtures("frozen")
     def test_the_database_is_asked_for_few_things_and_never_for_a_count_of_all(
         self, settings: Any
     ) -> None:

@@ -529,6 +529,7 @@ class TestWhatItCosts:
             # Once for the lines, once for where the search ended.
             assert self.lines_read(**query) <= 2 * 5_000 + 55, query
 
+    @pytest.mark.usefixtures("frozen")
     def test_the_database_is_asked_for_few_things_and_never_for_a_count(self) -> None:
         job, worker = make_job(), make_worker()
         write(job, worker_id=worker.id)

@@ -106,6 +106,7 @@ class TestReading:
     def test_each_state_has_its_page(self, trait: str) -> None:
         read(client_of("Supervisor"), page_of(make_job(trait)))
 
+    @pytest.mark.usefixtures("frozen")
     def test_it_costs_a_bounded_number_of_statements(self) -> None:
         job = dead(schedule=make_schedule(), worker_id=make_worker().id)
         for _ in range(5):

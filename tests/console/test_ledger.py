@@ -103,6 +103,7 @@ class TestTabs:
                 str(job.id)
             ]
 
+    @pytest.mark.usefixtures("frozen")
     def test_the_database_is_asked_for_few_things_and_never_for_a_count_of_all(self) -> None:
         one_of_each()
         make_job("processing", worker_id=make_worker().id)

@@ -471,6 +471,7 @@ class TestPage:
 
 
 class TestCost:
+    @pytest.mark.usefixtures("frozen")
     def test_few_questions_and_never_a_whole_table(self) -> None:
         scenery.build(minutes=90)
         client = client_of("Operator")
@@ -487,6 +488,7 @@ class TestCost:
             assert not scanned(sql), sql
             assert " OFFSET " not in sql.upper()
 
+    @pytest.mark.usefixtures("frozen")
     def test_its_numbers_are_of_the_last_second_however_many_look(self) -> None:
         make_worker()
         numbers.numbers()

@@ -87,6 +87,7 @@ class TestList:
             url = LIST + more[1] if more else ""
         assert seen == list("abcde")
 
+    @pytest.mark.usefixtures("frozen")
     def test_few_questions_and_never_a_whole_table(self) -> None:
         for n in range(20):
             make_job(queue=f"q{n % 4}", type=f"t{n % 3}")

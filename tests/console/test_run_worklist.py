@@ -154,6 +154,7 @@ class TestEvery:
                     answer = client.get(page_of(run), {"work": tab, name: place})
                     assert answer.status_code == 200, (tab, name, place)
 
+    @pytest.mark.usefixtures("frozen")
     def test_a_page_asks_no_more_than_it_may_on_any_tab(
         self, django_assert_max_num_queries: Any
     ) -> None:

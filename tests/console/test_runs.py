@@ -89,6 +89,7 @@ class TestList:
     def test_an_empty_one_says_how_a_run_is_started(self) -> None:
         assert "manage.py rangejob start" in read(client_of("Viewer"), LIST)
 
+    @pytest.mark.usefixtures("frozen")
     def test_it_asks_the_same_number_of_questions_whatever_it_holds(self) -> None:
         client = client_of("Operator")
         counts = []
@@ -202,6 +203,7 @@ class TestPage:
             assert SCRIPT not in text
             assert "&lt;script&gt;" in text
 
+    @pytest.mark.usefixtures("frozen")
     def test_its_questions_are_few_and_do_not_grow_with_it(self) -> None:
         client = client_of("Operator")
         run = busy()

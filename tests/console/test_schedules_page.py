@@ -116,6 +116,7 @@ class TestTheList:
         second = read(client, PAGE + html.unescape(more[1]))
         assert re.findall(r"data-open>([^<]+)<", second) == names[25:]
 
+    @pytest.mark.usefixtures("frozen")
     def test_it_costs_the_same_few_queries_however_many_there_are(self) -> None:
         for n in range(30):
             make_schedule(name=f"s{n}", next_slot=timezone.now())

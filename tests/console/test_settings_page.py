@@ -127,6 +127,7 @@ def test_sizes_are_written_in_steps_of_1024(number: int, text: str) -> None:
     assert stored.sized(number) == text
 
 
+@pytest.mark.usefixtures("frozen")
 def test_it_costs_few_queries() -> None:
     client = client_of("Supervisor")
     read(client, PAGE)

@@ -22,7 +22,7 @@ from jobs.admin.deadletters import reading
 from jobs.admin.ledger.tabs import TABS
 from jobs.admin.overview import active, flows, numbers, one_queue, one_worker
 from jobs.bulk import previewing
-from jobs.console import kept, sample
+from jobs.console import kept
 from jobs.doctor import workers
 from jobs.models import Job
 from tests.console import crowd
@@ -72,13 +72,6 @@ def _caps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("jobs.live.sample.stats", partial(stats.stats, cap=CAP))
     yield
     look_anew()
-
-
-@pytest.fixture
-def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pages share stays as it is, however slow the machine."""
-    monkeypatch.setattr(kept, "_is_of", lambda *_: True)
-    monkeypatch.setattr(sample, "_is_fresh", lambda _: True)
 
 
 def addresses(one: dict[str, str]) -> list[str]:

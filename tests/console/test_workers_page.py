@@ -87,6 +87,7 @@ class TestList:
     def test_an_empty_list_says_how_to_start_one(self) -> None:
         assert "manage.py runworker" in read(client_of("Viewer"), LIST)
 
+    @pytest.mark.usefixtures("frozen")
     def test_few_questions_and_never_a_whole_table(self) -> None:
         workers = [make_worker() for _ in range(5)]
         for n in range(20):
