@@ -18,7 +18,10 @@ from ranges.keyed import WALK, Keyed, condition_sql, index_definition
 from ranges.positions import Position
 from ranges.querying import Probing, QuerySource
 
-_WALKS = {"Limit", "Append", "Merge Append", "Result", "Subquery Scan"}
+_JOINS = {"Nested Loop", "Merge Join"}
+_WALKS = {"Limit", "Append", "Merge Append", "Result", "Subquery Scan"} | _JOINS
+_ALONG = {"Outer", "Member", "Subquery"}
+"""What the rows come from. Besides, each of them may be looked up elsewhere."""
 _SCANS = {"Index Scan", "Index Only Scan"}
 
 
@@ -95,18 +98,24 @@ def _walk(keyed: Keyed, *, todo: bool, lo: Position | None, hi: Position | None)
         return None
     sql, params = walk
     plan = keyed.explain(f"{sql} ORDER BY key LIMIT 1", params, settings=WALK)
-    nodes = list(_nodes(plan))
+    nodes = list(_along(plan))
     return _Walk(
         index=next((node["Index Name"] for node in nodes if "Index Name" in node), None),
         sorts=any(node["Node Type"] not in _WALKS | _SCANS for node in nodes),
-        filters=any("Filter" in node or "One-Time Filter" in node for node in nodes),
+        filters=any(
+            "Filter" in node or "One-Time Filter" in node or node["Node Type"] in _JOINS
+            for node in nodes
+        ),
     )
 
 
-def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _along(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The nodes that rows come through, one by one, in the order of the keys."""
     yield plan
     for below in plan.get("Plans", []):
-        yield from _nodes(below)
+        relationship = below.get("Parent Relationship")
+        if relationship in _ALONG or plan["Node Type"] == "Merge Join":
+            yield from _along(below)
 
 
 def _unindexed(keyed: Keyed) -> str:

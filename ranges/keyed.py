@@ -98,6 +98,10 @@ class Keyed:
             return self.axis.encode(value)
         except InvalidInput as error:
             raise self._unfit(value, error.message) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            # The column is of another type than its field.
+            why = f"its field has keys of type {self.axis.name}, not {type(value).__name__}"
+            raise self._unfit(value, why) from error
 
     def queryset(self, lo: Position, hi: Position, *, todo: bool) -> QuerySet[Any]:
         """The rows of [lo, hi) in the order of the key."""

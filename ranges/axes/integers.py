@@ -33,7 +33,13 @@ class IntAxis(OrdinalAxis[int]):
         return 2**63 - 1 if self.sql_type == "bigint" else _LARGEST
 
     def encode(self, key: int) -> int:
-        return key
+        if type(key) is int:
+            return key
+        # A column of numeric, whose model says that it holds whole numbers.
+        number = int(key)
+        if number != key:
+            raise InvalidInput("is no whole number", field="key")
+        return number
 
     def decode(self, ordinal: int) -> int:
         return self.require(ordinal)

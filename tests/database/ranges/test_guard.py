@@ -119,6 +119,22 @@ def test_a_condition_on_another_table_has_no_index() -> None:
     assert (joined.probing, joined.ddl) == ("filter", ())
 
 
+def test_rows_that_are_looked_up_elsewhere_are_walked_along_the_keys_index() -> None:
+    fill("keyed_numbered", "id, done", "n, false", 500)
+    fill("keyed_line", "number_id, done", "1 + n % 500, n % 2 = 0")
+    having = Numbered.objects.filter(Exists(Line.objects.filter(number=OuterRef("pk"), done=False)))
+    lacking = Numbered.objects.filter(~Exists(Line.objects.filter(number=OuterRef("pk"))))
+    for source in (
+        QuerySource(having),
+        QuerySource(lacking, todo=LEFT),
+        QuerySource(Line.objects.filter(number__done=False), key="number"),
+    ):
+        verdict = judge(source)
+        assert (verdict.index or "").startswith(("keyed_numbered_pkey", "keyed_line_number_id"))
+        assert "reads the whole table" not in verdict.warning
+        assert verdict.ddl == ()
+
+
 def test_an_index_with_the_condition_in_front_will_do() -> None:
     fill("keyed_numbered", "id, done", "n, n <= 4900")
     with connection.cursor() as cursor:

@@ -236,6 +236,60 @@ def test_whatever_is_wrong_with_the_walk_is_charged_to_no_leaf(
     assert Walk.seen == list(range(60))
 
 
+# Columns of another type than their field
+
+
+class Legacy(models.Model):
+    number = models.BigIntegerField()
+    at = models.DateTimeField()
+    mark = models.UUIDField()
+
+    objects: ClassVar[models.Manager[Any]] = models.Manager()
+
+    class Meta:
+        app_label = "keyed"
+        managed = False
+        db_table = "keyed_legacy"
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+@pytest.fixture
+def legacy() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TEMPORARY TABLE keyed_legacy (id bigserial PRIMARY KEY, number numeric(40),"
+            " at timestamp, mark text) ON COMMIT DROP"
+        )
+        cursor.execute(
+            "INSERT INTO keyed_legacy (number, at, mark) SELECT n * 3, '2024-01-01',"
+            " md5(n::text) FROM generate_series(-20, 20) n"
+        )
+
+
+@pytest.mark.usefixtures("legacy")
+def test_whole_numbers_in_a_numeric_column_are_walked() -> None:
+    run = drive(job("number", over=Legacy).start())
+    assert (run.status, run.reason) == (RunStatus.COMPLETED, "")
+    assert Walk.seen == [n * 3 for n in range(-20, 21)]
+
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE keyed_legacy ALTER number TYPE numeric")
+        cursor.execute("UPDATE keyed_legacy SET number = 60.5 WHERE number = 60")
+    with pytest.raises(InvalidInput, match=r"keyed.Legacy.number holds 60.5, .* no whole number"):
+        job("number", over=Legacy).plan()
+
+
+@pytest.mark.usefixtures("legacy")
+@pytest.mark.parametrize(("key", "type"), [("at", "datetime"), ("mark", "uuid")])
+def test_a_column_of_another_type_than_its_field_is_named(key: str, type: str) -> None:
+    run = drive(job(key, over=Legacy).start())
+    assert (run.status, run.planned) == (RunStatus.PAUSED, False)
+    assert run.reason.startswith(f"key: keyed.Legacy.{key} holds ")
+    assert f"its field has keys of type {type}, not " in run.reason
+
+
 # Unique to the model alone
 
 
