@@ -28,14 +28,17 @@ from typing import NamedTuple
 from jobs.claimed import Claimed
 from jobs.database import Database
 
-CLAIM = """
+# Of the row `q` of a queue. A pause with an end is over at that moment, whoever does or does not write.
+IS_PAUSED = "q.paused AND coalesce(q.paused_until > statement_timestamp(), true)"
+
+CLAIM = f"""
 WITH lane AS MATERIALIZED (
     SELECT l.queue, l.type, l.priority, to_timestamp(l.mark_due) AS mark_due, l.mark_id, l.n
     FROM unnest(
         %(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[],
         %(mark_dues)s::float8[], %(mark_ids)s::uuid[]
     ) WITH ORDINALITY AS l (queue, type, priority, mark_due, mark_id, n)
-    WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = l.queue AND q.paused)
+    WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = l.queue AND {IS_PAUSED})
 ), peek AS MATERIALIZED (
     SELECT best.n, count(*) AS quota
     FROM (
@@ -83,7 +86,7 @@ FROM claimed
 """
 
 # The best effective score among the due jobs of these lanes; NULL if none is due.
-BEST_DUE = """
+BEST_DUE = f"""
 SELECT min(greatest(0, lane.priority - CASE WHEN %(aging_seconds)s::float8 > 0
     THEN floor(extract(epoch FROM statement_timestamp() - head.due_at)::float8
         / %(aging_seconds)s::float8)
@@ -97,11 +100,11 @@ CROSS JOIN LATERAL (
         AND j.due_at <= statement_timestamp()
     ORDER BY j.due_at LIMIT 1
 ) head
-WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND q.paused)
+WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND {IS_PAUSED})
 """
 
 # Seconds until the first job of these lanes is due, below 0 when it is overdue, NULL for none.
-NEXT_DUE = """
+NEXT_DUE = f"""
 SELECT extract(epoch FROM min(due.due_at) - statement_timestamp())::float8
 FROM unnest(%(queues)s::text[], %(types)s::text[], %(priorities)s::smallint[])
     AS lane (queue, type, priority)
@@ -111,7 +114,7 @@ CROSS JOIN LATERAL (
         AND j.status = 'pending' AND j.unmet_dependencies = 0 AND j.due_at IS NOT NULL
     ORDER BY j.due_at LIMIT 1
 ) due
-WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND q.paused)
+WHERE NOT EXISTS (SELECT FROM jobs_queue q WHERE q.name = lane.queue AND {IS_PAUSED})
 """
 
 # Walks from one queue's first entry in the claim index to the next queue's: one descent a queue.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobs import conf
+from jobs.claim import IS_PAUSED
 from jobs.database import Database
 from jobs.drafts import check_queue
 from jobs.errors import InvalidInput, NotFound
@@ -27,7 +28,7 @@ LATELY_MINUTES = 60
 
 # From one queue of the claim index to the next: a descent for each. The others are small tables,
 # or bounded: no more is processing than the workers hold.
-NAMES = """
+NAMES = f"""
 WITH RECURSIVE found AS (
     (SELECT queue, 1 AS n FROM jobs_job
      WHERE status = 'pending' AND unmet_dependencies = 0 AND due_at IS NOT NULL
@@ -49,7 +50,7 @@ SELECT name FROM (
         SELECT queue FROM jobs_job WHERE status = 'processing' LIMIT %(most)s
     ) processing
     UNION
-    SELECT name FROM jobs_queue WHERE paused
+    SELECT q.name FROM jobs_queue q WHERE {IS_PAUSED}
     UNION
     SELECT jsonb_array_elements_text(queues) FROM jobs_worker
     WHERE state IN ('running', 'draining')
@@ -72,7 +73,8 @@ _LANE = """
         ) entry LIMIT %(most)s"""
 DEPTHS = f"""
 SELECT wanted.name, depth.due, depth.later, depth.oldest,
-    q.paused, q.reason, q.changed_by, q.changed_at
+    {IS_PAUSED}, CASE WHEN {IS_PAUSED} THEN q.paused_until END,
+    CASE WHEN q.paused AND NOT ({IS_PAUSED}) THEN '' ELSE q.reason END, q.changed_by, q.changed_at
 FROM unnest(%(names)s::text[]) AS wanted (name)
 LEFT JOIN jobs_queue q ON q.name = wanted.name
 CROSS JOIN LATERAL (
@@ -165,6 +167,8 @@ class QueueFacts:
     workers: int
     """Live ones that serve it."""
     paused: bool
+    paused_until: datetime | None
+    """When the pause is over by itself; None: not before somebody resumes it."""
     reason: str
     changed_by: str
     """Who paused it, or who resumed it last."""
@@ -190,7 +194,7 @@ def facts(database: Database, wanted: Sequence[str]) -> list[QueueFacts]:
         dead_after = conf.get().dead_after_seconds
         serving: dict[str, int] = dict(database.rows(SERVING, {**given, "dead_after": dead_after}))
     found = []
-    for name, due, later, oldest, paused, reason, changed_by, changed_at in depths:
+    for name, due, later, oldest, paused, until, reason, changed_by, changed_at in depths:
         completed, failed = rates.get(name, (None, None))
         found.append(
             QueueFacts(
@@ -205,6 +209,7 @@ def facts(database: Database, wanted: Sequence[str]) -> list[QueueFacts]:
                 failed_per_minute=round(failed or 0.0, 1),
                 workers=serving.get(name, 0),
                 paused=bool(paused),
+                paused_until=until,
                 reason=reason or "",
                 changed_by=changed_by or "",
                 changed_at=changed_at,

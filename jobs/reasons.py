@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobs import clocks, conf, edges
+from jobs.claim import IS_PAUSED
 from jobs.database import Database
 from jobs.models import Job
 from jobs.states import State
@@ -23,7 +24,8 @@ SELECT count(*), count(*) FILTER (WHERE w.knows), count(*) FILTER (WHERE w.knows
     ) held))) FILTER (WHERE w.knows AND w.serves AND NOT w.is_quiet), 0),
     (SELECT coalesce(nullif(q.reason, ''), 'no reason given')
         || CASE WHEN q.changed_by = '' THEN '' ELSE ', by ' || q.changed_by END
-     FROM jobs_queue q WHERE q.name = %(queue)s AND q.paused)
+     FROM jobs_queue q WHERE q.name = %(queue)s AND {IS_PAUSED}),
+    (SELECT q.paused_until FROM jobs_queue q WHERE q.name = %(queue)s AND {IS_PAUSED})
 FROM (
     SELECT w.id, w.concurrency, w.quiet_requested_at IS NOT NULL AS is_quiet,
         jsonb_exists(w.types, %(type)s) AS knows,
@@ -84,7 +86,7 @@ def _nobody(database: Database, job: Job, *, is_ready: bool = False) -> list[str
 
     `is_ready`: it waits for nothing else, so there is a reason.
     """
-    live, knowing, serving, quiet, slots, busy, paused = database.rows(
+    live, knowing, serving, quiet, slots, busy, paused, until = database.rows(
         CAPABLE,
         {
             "type": job.type,
@@ -94,7 +96,8 @@ def _nobody(database: Database, job: Job, *, is_ready: bool = False) -> list[str
     )[0]
     reasons = []
     if paused is not None:
-        reasons.append(f"queue {job.queue} is paused: {paused}")
+        end = "" if until is None else f", until {clocks.said(until)}"
+        reasons.append(f"queue {job.queue} is paused: {paused}{end}")
     if not live:
         reasons.append("no worker is alive")
     elif not knowing:

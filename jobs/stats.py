@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobs.claim import IS_PAUSED
 from jobs.database import Database
 from jobs.errors import TooBroad
 from jobs.limits import limited
@@ -55,7 +56,7 @@ FROM (
 # Steps from lane to lane of the claim index, one descent each, and counts the due entries and the
 # later ones of each queue as far as the cap. The order asked for is the index's own: without it
 # the planner may walk all pending jobs instead.
-QUEUES = """
+QUEUES = f"""
 WITH RECURSIVE step AS (
     (SELECT queue, type, priority, 1 AS n FROM jobs_job
      WHERE status = 'pending' AND unmet_dependencies = 0 AND due_at IS NOT NULL
@@ -71,7 +72,7 @@ WITH RECURSIVE step AS (
 ), lane AS MATERIALIZED (
     SELECT queue, type, priority FROM step
 ), queue AS (
-    SELECT queue AS name FROM lane UNION SELECT name FROM jobs_queue WHERE paused
+    SELECT queue AS name FROM lane UNION SELECT q.name FROM jobs_queue q WHERE {IS_PAUSED}
 )
 SELECT queue.name, due.n, later.n,
     (SELECT extract(epoch FROM statement_timestamp() - min(head.due_at))::float8
@@ -82,7 +83,7 @@ SELECT queue.name, due.n, later.n,
          ORDER BY j.due_at LIMIT 1
      ) head
      WHERE l.queue = queue.name),
-    coalesce((SELECT q.paused FROM jobs_queue q WHERE q.name = queue.name), false)
+    coalesce((SELECT {IS_PAUSED} FROM jobs_queue q WHERE q.name = queue.name), false)
 FROM queue
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
     SELECT FROM lane l CROSS JOIN LATERAL (

@@ -89,7 +89,7 @@ ORDER BY next_slot LIMIT 20
 
 PAUSED = """
 SELECT name, extract(epoch FROM now() - changed_at)::float8 FROM jobs_queue
-WHERE paused AND changed_at < now() - %(seconds)s * interval '1 second'
+WHERE paused AND paused_until IS NULL AND changed_at < now() - %(seconds)s * interval '1 second'
 ORDER BY changed_at LIMIT 20
 """
 
@@ -212,7 +212,7 @@ class OverdueSchedules:
 
 
 class PausedQueues:
-    """Queues that were paused long ago, and perhaps forgotten."""
+    """Queues that were paused long ago without an end, and perhaps forgotten."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -33,7 +33,7 @@ CANCEL_REQUESTED = """
 SELECT id::text, lease_epoch FROM jobs_job
 WHERE status = 'processing' AND worker_id = %(worker)s::uuid AND cancel_requested_at IS NOT NULL
 """
-PAUSED = "SELECT name FROM jobs_queue WHERE paused"
+PAUSED = f"SELECT q.name FROM jobs_queue q WHERE {claim.IS_PAUSED}"
 QUIET = """
 SELECT quiet_requested_at IS NOT NULL, quiet_at IS NOT NULL FROM jobs_worker
 WHERE id = %(worker)s::uuid

@@ -18,6 +18,7 @@ from jobs import bulk, edges, pruning, retention, rollups
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo, is_away
 from jobs.insertion import wake
+from jobs.lifecycle.pausing import end_pauses
 from jobs.rescue import each_of, find_orphans, rescue_orphans
 from jobs.telling import queues_to_wake, tell_released
 from worker.alerts import DeadLetters, OverdueSchedules, PausedQueues, UnknownTypes
@@ -63,6 +64,7 @@ class Leader:
         paused = PausedQueues(self.database)
         return [
             Duty(name="orphans", every=1.0, step=self.rescue_orphans),
+            Duty(name="ends of pauses", every=1.0, step=self.end_pauses),
             Duty(name="settling", every=5.0, step=self.settle),
             Duty(name="bulk operations", every=5.0, step=self.mend_bulk_operations),
             Duty(name="unknown types", every=5.0, step=unknown.step),
@@ -129,6 +131,10 @@ class Leader:
             self._orphans.look(time.monotonic(), find_orphans(self.database)),
             lambda id: rescue_orphans(self.database, id, "no live worker of that id exists"),
         )
+        return False
+
+    def end_pauses(self) -> bool:
+        wake(self.database, end_pauses(self.database))
         return False
 
     def settle(self) -> bool:

@@ -10,10 +10,10 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, re_path, reverse
 from django.utils.http import urlencode
 
-from jobs import conf, lifecycle, permissions
+from jobs import clocks, conf, lifecycle, permissions
 from jobs.admin.overview import fleet, flows, numbers, one_queue
 from jobs.admin.overview.panels import chart_context, span_of
-from jobs.console import confirming, kept, pages, sample
+from jobs.console import confirming, kept, moments, pages, sample
 from jobs.console.admins import ConsoleAdmin
 from jobs.console.lists import size_of
 from jobs.console.navigation import Badge, Entry
@@ -117,8 +117,10 @@ class QueueAdmin(ConsoleAdmin):
             raise PermissionDenied
         try:
             self._act(request, name)
-        except InvalidInput:
-            raise Http404 from None  # a name that no queue can have
+        except InvalidInput as error:
+            if error.field != "until":
+                raise Http404 from None  # a name that no queue can have
+            messages.error(request, f"Nothing was changed: {error}")
         except CoppiceError as error:
             messages.error(request, f"Nothing was changed: {error}")
         sample.forget()
@@ -127,9 +129,12 @@ class QueueAdmin(ConsoleAdmin):
 
     def _act(self, request: HttpRequest, name: str) -> None:
         by, reason = request.user.get_username(), confirming.reason(request)
+        text = request.POST.get("until", "").strip()
+        until = moments.given(text, "until") if text else None
         match request.POST.get("action"):
-            case "pause" if lifecycle.pause_queue(name, reason=reason, by=by):
-                messages.success(request, f"Queue {name} is paused. What runs goes on.")
+            case "pause" if lifecycle.pause_queue(name, until=until, reason=reason, by=by):
+                end = "" if until is None else f" until {clocks.said(until)}"
+                messages.success(request, f"Queue {name} is paused{end}. What runs goes on.")
             case "pause":
                 messages.warning(request, f"Nothing was changed: {name} was paused before.")
             case "resume" if lifecycle.resume_queue(name, by=by):

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from jobs import clocks
+from jobs.errors import InvalidInput
 from jobs.filtering import Filters
 
 
@@ -23,6 +24,17 @@ def pinned(request: HttpRequest, *names: str) -> str:
         if (at := _naive(str(query.get(name, "")))) is not None:
             query[name] = at
     return "" if query == request.GET else f"{request.path}?{query.urlencode()}"
+
+
+def given(text: str, field: str) -> datetime:
+    """What a field for a moment says: by the clock in force, if it names no other."""
+    try:
+        at: datetime | None = parse_datetime(text)
+    except ValueError:
+        at = None
+    if at is None:
+        raise InvalidInput("must be a date and time", field=field)
+    return at if at.tzinfo is not None else at.replace(tzinfo=timezone.get_current_timezone())
 
 
 def _naive(text: str) -> str | None:

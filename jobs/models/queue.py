@@ -13,6 +13,11 @@ class Queue(models.Model):
 
     name = models.CharField(primary_key=True, max_length=60)
     paused = models.BooleanField(default=False, db_default=False)
+    paused_until = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="When the pause is over by itself; NULL: when somebody resumes it.",
+    )
     reason = models.TextField(blank=True, default="", db_default="")
     changed_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     changed_at = models.DateTimeField(db_default=Now())

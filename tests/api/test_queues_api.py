@@ -125,6 +125,18 @@ def test_pause_and_resume_are_stored_with_who_and_why_and_audited(api: Api) -> N
     ]
 
 
+def test_a_queue_is_paused_until_a_moment(api: Api) -> None:
+    client = api("Operator")
+    body = {"until": "2031-01-01T06:00:00+01:00", "reason": "the window"}
+    found = client.post(f"{URL}/mail/pause", body, format="json").json()
+    assert (found["paused"], found["paused_until"]) == (True, "2031-01-01T05:00:00Z")
+    later = client.post(f"{URL}/mail/pause", {"until": 1_956_528_000_000}, format="json").json()
+    assert (later["paused_until"], later["reason"]) == ("2032-01-01T00:00:00Z", "the window")
+    Queue.objects.update(paused_until=ago(seconds=1))
+    found = client.get(f"{URL}/mail").json()
+    assert (found["paused"], found["paused_until"], found["reason"]) == (False, None, "")
+
+
 def test_pausing_needs_no_reason_and_no_body(api: Api) -> None:
     assert api("Operator").post(f"{URL}/new.one/pause").json()["paused"] is True
 
@@ -137,6 +149,10 @@ def test_pausing_needs_no_reason_and_no_body(api: Api) -> None:
         ({"reason": "x" * 1_001}, "reason"),
         ({"reason": "a\x00b"}, "reason"),
         ({"why": "x"}, "why"),
+        ({"until": "2020-01-01T00:00:00Z"}, "until"),
+        ({"until": "2031-01-01T00:00:00"}, "until"),
+        ({"until": "soon"}, "until"),
+        ({"until": True}, "until"),
         ([], "non_field_errors"),
     ],
 )

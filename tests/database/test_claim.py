@@ -14,7 +14,7 @@ from jobs.claim import CLAIM_SESSION, Lane, Mark, claim, next_due, queues_with_w
 from jobs.claimed import Claimed
 from jobs.database import Database, DjangoDatabase
 from jobs.ids import new_id
-from jobs.models import Attempt, Job, JobLog
+from jobs.models import Attempt, Job, JobLog, Queue
 from jobs.order import order_key
 from jobs.states import Status
 from tests.factories import ago, make_edge, make_job, make_queue
@@ -106,6 +106,19 @@ def test_a_job_whose_edge_is_open_is_not_claimed_and_once_it_is_closed_it_is() -
     Job.objects.filter(id=child.id).update(unmet_dependencies=0)
 
     assert ids(take()) == {str(child.id)}
+
+
+def test_jobs_of_a_paused_queue_wait_until_its_pause_is_over() -> None:
+    job = due_job(queue="mail")
+    make_queue(name="mail", paused=True, paused_until=ago(hours=-1))
+    lanes = [Lane("mail", "test", 2)]
+
+    assert take(lanes=lanes) == []
+    assert next_due(DATABASE, lanes) is None
+    Queue.objects.update(paused_until=ago(seconds=1))
+
+    assert next_due(DATABASE, lanes) is not None
+    assert ids(take(lanes=lanes)) == {str(job.id)}
 
 
 def test_jobs_of_a_paused_queue_wait_until_it_is_resumed() -> None:

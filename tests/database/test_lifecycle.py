@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs import events, lifecycle, registry
+from jobs import events, lifecycle, queues, registry
+from jobs.database import DjangoDatabase
 from jobs.errors import Conflict, InvalidInput, NotFound
 from jobs.lifecycle import CancelResult
-from jobs.models import Attempt, Job, JobDependency, JobLog, Queue
+from jobs.lifecycle.pausing import end_pauses
+from jobs.models import Attempt, AuditEntry, Job, JobDependency, JobLog, Queue
 from jobs.states import ALLOWED, ARROWS, Status
-from tests.factories import ago, make_edge, make_history, make_job
+from tests.factories import ago, make_edge, make_history, make_job, make_queue
 
 pytestmark = pytest.mark.django_db
 
@@ -396,6 +398,48 @@ class TestQueues:
     def test_a_bad_name_is_refused(self) -> None:
         with pytest.raises(InvalidInput):
             lifecycle.pause_queue("a b")
+
+    def test_a_pause_with_an_end_is_over_without_anybody_writing_it(self) -> None:
+        assert lifecycle.pause_queue("mail", until=ago(hours=-1), reason="x", by="anna")
+        assert not lifecycle.pause_queue("mail", reason="again", by="bob")
+        assert not lifecycle.pause_queue("mail", until=Queue.objects.get().paused_until)
+        later = ago(hours=-2)
+        assert lifecycle.pause_queue("mail", until=later, reason="again", by="bob")
+        queue = Queue.objects.get()
+        assert (queue.paused_until, queue.reason, queue.changed_by) == (later, "x", "anna")
+        Queue.objects.update(paused_until=ago(seconds=1))
+        [facts] = queues.facts(DjangoDatabase(), ["mail"])
+        assert (facts.paused, facts.paused_until, facts.reason) == (False, None, "")
+        assert not lifecycle.resume_queue("mail", by="bob")
+        assert lifecycle.pause_queue("mail", reason="once more", by="bob")
+        queue.refresh_from_db()
+        assert (queue.paused_until, queue.reason, queue.changed_by) == (None, "once more", "bob")
+        assert [entry.data for entry in AuditEntry.objects.order_by("-id")[:2]] == [
+            {}, {"until": later.isoformat()}
+        ]  # fmt: skip
+
+    def test_the_end_of_a_pause_is_written_down_and_told_once(
+        self, told: list[events.Event]
+    ) -> None:
+        end = ago(seconds=5)
+        make_queue(name="over", paused=True, paused_until=end, reason="x", changed_by="anna")
+        make_queue(name="to come", paused=True, paused_until=ago(hours=-1))
+        make_queue(name="for ever", paused=True)
+        assert end_pauses(DjangoDatabase()) == ["over"]
+        assert end_pauses(DjangoDatabase()) == []
+        queue = Queue.objects.get(name="over")
+        assert (queue.paused, queue.paused_until, queue.reason) == (False, None, "")
+        assert queue.changed_at == end
+        [event] = told
+        assert (event.name, event.queue) == ("queue.resumed", "over")
+        assert Queue.objects.filter(paused=True).count() == 2
+
+    @pytest.mark.parametrize("until", [0, "noon", True, "2020-01-01T00:00:00Z"])
+    def test_an_end_that_is_none_or_has_passed_is_refused(self, until: Any) -> None:
+        with pytest.raises(InvalidInput) as caught:
+            lifecycle.pause_queue("mail", until=until)
+        assert caught.value.field == "until"
+        assert not Queue.objects.exists()
 
 
 class TestTelling:

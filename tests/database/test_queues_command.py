@@ -36,6 +36,14 @@ def test_a_queue_is_paused_and_resumed_each_once() -> None:
     ]  # fmt: skip
 
 
+def test_a_queue_is_paused_until_a_moment() -> None:
+    run("pause", "mail", "--until=2031-01-01T06:00:00Z")
+    assert answer("list")[0]["paused_until"] == "2031-01-01T06:00:00+00:00"
+    assert "paused until 2031-01-01 06:00:00" in run("list")
+    for bad in ("noon", "2020-01-01T00:00:00Z"):
+        assert "--until: " in refused("pause", "mail", f"--until={bad}")
+
+
 def test_a_name_that_no_queue_can_have_is_refused() -> None:
     for action in ("pause", "resume"):
         assert "NAME: " in refused(action, "no such name!")

@@ -45,6 +45,22 @@ def test_every_worker_obeys_a_pause_within_two_seconds_also_with_jobs_that_it_ho
     world.history_is_consistent()
 
 
+def test_a_pause_with_an_end_is_obeyed_and_over_at_its_moment(world: World) -> None:
+    with workers(world.url, 1, "--concurrency", "2") as [worker]:
+        worker.wait_for("worker.ready")
+        lifecycle.pause_queue("default", until=world.one("SELECT now() + interval '4 seconds'"))
+        [job] = world.enqueue_all("prove.effect", 1)
+        world.becomes(job, "completed")
+        assert worker.wait_for("queue.resumed")[0]["queue"] == "default"
+        assert worker.stop() == 0
+
+    # Not before, and the row says that it is over, since when.
+    assert world.one(
+        "SELECT NOT q.paused AND e.at >= q.changed_at FROM effect e, jobs_queue q WHERE job_id = %s",
+        job,
+    )
+
+
 def test_jobs_of_other_queues_that_are_held_ahead_stay_where_they_are(world: World) -> None:
     hoarding = {"COPPICE_PREFETCH_SECONDS": "60", "COPPICE_PREFETCH_MAX": "100"}
     with workers(world.url, 1, "--concurrency", "2", **hoarding) as [worker]:

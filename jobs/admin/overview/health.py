@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jobs import clocks
 from jobs.admin.overview import fleet
 from jobs.admin.overview.flows import LATE_SECONDS
 from jobs.admin.overview.numbers import Duties, Numbers
@@ -113,6 +114,7 @@ def _paused(numbers: Numbers) -> Iterator[Fact]:
         if queue.seconds > PAUSED_SECONDS:
             text = f"Queue {queue.name} has been paused for {duration(round(queue.seconds))}"
             text += f" by {queue.by}" if queue.by else ""
+            text += f", until {clocks.said(queue.until)}" if queue.until else ""
             text += f": {queue.reason}" if queue.reason else ""
             yield Fact(
                 level="warn", text=text[:300], place="jobs_queue_change", argument=queue.name

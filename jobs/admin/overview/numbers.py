@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from jobs import skew
+from jobs.claim import IS_PAUSED
 from jobs.console.kept import kept
 from jobs.database import DjangoDatabase
 from jobs.doctor.workers import unknown_types
@@ -36,10 +37,10 @@ SELECT (SELECT count(*) FROM (SELECT FROM jobs_job WHERE status = 'failed'
         ORDER BY failed_at LIMIT %(most)s) before)
 """
 
-PAUSED = """
-SELECT name, changed_at, reason, changed_by,
-    extract(epoch FROM clock_timestamp() - changed_at)::float8
-FROM jobs_queue WHERE paused ORDER BY changed_at LIMIT 100
+PAUSED = f"""
+SELECT q.name, q.changed_at, q.paused_until, q.reason, q.changed_by,
+    extract(epoch FROM clock_timestamp() - q.changed_at)::float8
+FROM jobs_queue q WHERE {IS_PAUSED} ORDER BY q.changed_at LIMIT 100
 """
 
 # A few rows: one for each schedule.
@@ -57,6 +58,7 @@ class Paused:
     reason: str
     by: str
     seconds: float
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +103,8 @@ def _read() -> Numbers:
         rate = database.rows(RATE, {})[0][0]
         lately, before = database.rows(DEAD, {"most": CAP + 1})[0]
         paused = [
-            Paused(name=name, since=since, reason=reason, by=by, seconds=seconds)
-            for name, since, reason, by, seconds in database.rows(PAUSED, {})
+            Paused(name=name, since=since, until=until, reason=reason, by=by, seconds=seconds)
+            for name, since, until, reason, by, seconds in database.rows(PAUSED, {})
         ]
     return Numbers(
         completed_per_minute=round(float(rate), 1),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,11 +12,10 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
 from jobs import audit, conf, lifecycle, permissions
 from jobs.admin.page import buttons
-from jobs.console import confirming
+from jobs.console import confirming, moments
 from jobs.console.words import ago, sentence
 from jobs.drafts import refuse_internal
 from jobs.enqueueing import enqueue
@@ -176,17 +174,5 @@ def _wanted(request: HttpRequest) -> dict[str, Any]:
         found["queue"] = queue
     at = request.POST.get("scheduled_at", "").strip()
     if at:
-        found["scheduled_at"] = _moment(at)
+        found["scheduled_at"] = moments.given(at, "scheduled_at")
     return found
-
-
-def _moment(text: str) -> datetime:
-    try:
-        at = parse_datetime(text)
-    except ValueError:
-        at = None
-    if at is None:
-        raise InvalidInput("must be a date and time", field="scheduled_at")
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=timezone.get_current_timezone())
-    return at

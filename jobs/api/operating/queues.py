@@ -14,7 +14,7 @@ from jobs import lifecycle, permissions, queues
 from jobs.api.base import CoppiceView
 from jobs.api.filters import refuse_unknown
 from jobs.api.job.output import MomentField
-from jobs.api.operating.asking import Body, ReasonBody
+from jobs.api.operating.asking import Body, GivenMomentField, ReasonBody
 from jobs.api.pagination import (
     CURSOR,
     DEFAULT_LIMIT,
@@ -51,6 +51,9 @@ class QueueSerializer(serializers.Serializer[Any]):
     )
     workers = serializers.IntegerField(help_text="Live ones that serve it.")
     paused = serializers.BooleanField()
+    paused_until = MomentField(
+        allow_null=True, help_text="When the pause is over by itself; null: when it is resumed."
+    )
     reason = serializers.CharField(help_text="Why it is paused; empty if nobody said.")
     changed_by = serializers.CharField(help_text="Who paused it, or resumed it last.")
     changed_at = MomentField(allow_null=True)
@@ -113,28 +116,46 @@ class QueueView(CoppiceView):
 
 
 PAUSE = OpenApiExample("Why", value={"reason": "the mail provider is down"}, request_only=True)
+UNTIL = OpenApiExample(
+    "For the night",
+    value={"until": "2031-01-01T06:00:00Z", "reason": "the provider's window"},
+    request_only=True,
+)
+
+
+class QueuePauseBody(ReasonBody):
+    until = GivenMomentField(
+        required=False,
+        allow_null=True,
+        help_text="When it goes on by itself, by the database's clock; else when it is resumed.",
+    )
 
 
 class PauseView(CoppiceView):
     needs: ClassVar = {"POST": permissions.PAUSE_QUEUE}
-    serializer_class: ClassVar[Any] = ReasonBody
+    serializer_class: ClassVar[Any] = QueuePauseBody
 
     @extend_schema(
         operation_id="pause_queue",
         tags=TAGS,
         responses=QueueSerializer,
-        examples=[PAUSE],
+        examples=[PAUSE, UNTIL],
     )
     def post(self, request: Request, name: str) -> Response:
         """Let no worker claim from a queue.
 
         Every worker obeys within two seconds. What runs goes on; what a worker holds and has not
         started goes back unspent. A queue that nobody has seen yet can be paused as well. Pausing
-        it again leaves the first reason.
+        it again leaves the first reason, and takes another `until` if one is given.
         """
         refuse_unknown(request)
-        reason = ReasonBody.read(request).get("reason", "")
-        lifecycle.pause_queue(_named(name), reason=reason, by=self.actor)
+        asked = QueuePauseBody.read(request)
+        lifecycle.pause_queue(
+            _named(name),
+            until=asked.get("until"),
+            reason=asked.get("reason", ""),
+            by=self.actor,
+        )
         return Response(_shown(queues.one(DjangoDatabase(), name, must_be_known=False)))
 
 

@@ -12,11 +12,11 @@ from rich.text import Text
 from jobs import lifecycle, queues
 from jobs.database import DjangoDatabase
 from jobs.doctor.findings import age
-from jobs.management.arguments import print_json, print_table, refusals, shown
+from jobs.management.arguments import as_moment, print_json, print_table, refusals, shown
 from jobs.queues import QueueFacts
 
 BY = "manage.py"
-NAMES = {"queue": "NAME"}
+NAMES = {"queue": "NAME", "until": "--until"}
 
 
 class Command(BaseCommand):
@@ -26,6 +26,9 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         actions.add_parser("list", help="how deep, how late and how fast each is")
         pausing = actions.add_parser("pause", help="let no worker claim from it")
+        pausing.add_argument(
+            "--until", metavar="TIME", help="when it goes on by itself; else when it is resumed"
+        )
         pausing.add_argument("--reason", default="", metavar="TEXT", help="shown with the queue")
         resuming = actions.add_parser("resume", help="let workers claim from it again")
         for each in (pausing, resuming):
@@ -50,7 +53,8 @@ class Command(BaseCommand):
 
     def pause(self, options: dict[str, Any]) -> None:
         name = options["name"]
-        changed = lifecycle.pause_queue(name, reason=options["reason"], by=BY)
+        until = as_moment(options["until"])
+        changed = lifecycle.pause_queue(name, until=until, reason=options["reason"], by=BY)
         said = f"Paused {shown(name)}. What runs goes on."
         self._tell(said if changed else f"{shown(name)} was paused before.", options)
 
@@ -69,8 +73,10 @@ class Command(BaseCommand):
 
 
 def _plain(queue: QueueFacts) -> dict[str, Any]:
-    at = queue.changed_at
-    return {**asdict(queue), "changed_at": None if at is None else at.isoformat()}
+    found = asdict(queue)
+    for name in ("changed_at", "paused_until"):
+        found[name] = None if found[name] is None else found[name].isoformat()
+    return found
 
 
 def _table(found: list[QueueFacts]) -> Table:
@@ -99,4 +105,5 @@ def _paused(queue: QueueFacts) -> Text:
         return Text()
     by = f" by {queue.changed_by}" if queue.changed_by else ""
     why = f": {queue.reason}" if queue.reason else ""
-    return shown(f"paused{by}{why}", "yellow")
+    end = f" until {queue.paused_until:%Y-%m-%d %H:%M:%S %Z}" if queue.paused_until else ""
+    return shown(f"paused{end}{by}{why}", "yellow")
