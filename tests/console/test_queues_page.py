@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -184,6 +185,17 @@ class TestPausing:
         assert not Queue.objects.get(name="mail").paused
         actions = AuditEntry.objects.order_by("id").values_list("action", flat=True)
         assert list(actions) == ["queue.pause", "queue.resume"]
+
+    def test_an_end_is_by_the_readers_clock_and_shown_where_the_pause_is(self) -> None:
+        operator = client_of("Operator")
+        said = act(operator, "mail", "pause", until="2031-01-01T06:00")
+        assert "Queue mail is paused until 2031-01-01 06:00:00 UTC" in said
+        assert Queue.objects.get().paused_until == datetime(2031, 1, 1, 6, tzinfo=UTC)
+        for html in (read(operator, LIST), page(operator, "mail")):
+            assert "until 2031-01-01 06:00:00 UTC" in plain(html)
+        for bad in ("noon", "2020-01-01T06:00"):
+            assert "until: must be" in act(operator, "mail", "pause", until=bad)
+        assert Queue.objects.get().paused_until == datetime(2031, 1, 1, 6, tzinfo=UTC)
 
     def test_what_changes_nothing_says_so(self) -> None:
         operator = client_of("Operator")
