@@ -1,4 +1,5 @@
-"""Collects outcomes and writes them in batches: at most `batch_rows`, or `batch_seconds` old.
+"""Collects outcomes and writes them in batches: at most `batch_rows`, or `batch_seconds` old, and
+not much more than `BATCH_BYTES` of them.
 
 What must always be true:
 1. An outcome leaves memory only when the database has it, or has said that the lease was lost.
@@ -45,6 +46,8 @@ from worker.places import Places
 
 _log = structlog.get_logger("coppice.completer")
 
+BATCH_BYTES = 4 * 1024 * 1024
+"""Of results and errors; what the database makes of them takes it several times as much memory."""
 PROGRESS_SECONDS = 1.0
 AGAIN_SECONDS = 1.0
 SESSION = (*COMPLETE_SESSION, "SET lock_timeout = '200ms'")
@@ -163,11 +166,13 @@ class Completer:
             return items, True
         deadline = time.monotonic() + self._settings.batch_seconds
         item: Item = first
+        size = 0
         while True:
             if item is None:
                 return items, False
             items.append(item)
-            if len(items) >= most:
+            size += _size(item)
+            if len(items) >= most or size >= BATCH_BYTES:
                 return items, True
             try:
                 item = queue.get_nowait()
@@ -350,6 +355,14 @@ class Completer:
             if job.place >= 0:
                 free(job.place)
                 job.place = -1
+
+
+def _size(item: Success | Ending | Committed | Line) -> int:
+    if type(item) is Success:
+        return len(item.result) if item.result is not None else 0
+    if type(item) is Ending:
+        return len(item.error) + len(item.traceback)
+    return 0
 
 
 def tell_ended(ended: Sequence[Ended]) -> None:
