@@ -223,10 +223,12 @@ class RangeJob:
         over = self.over
         if over is None:
             raise InvalidInput("says what to run over; it is missing", field="over")
-        if inspect.isclass(over) and hasattr(over, "_default_manager"):
-            over = over._default_manager.all()  # noqa: SLF001 - Django's own name for it
-        elif callable(over):
+        if callable(over) and not _is_model(over):
             over = over()
+        if _is_model(over):
+            over = over._default_manager.all()  # noqa: SLF001 - Django's own name for it
+        if over is None or callable(over):
+            raise _no_over(over)
         _check_over(over, self.todo)
         source = self._source(over, chosen)
         if source.counts_rows and isinstance(chosen.leaf.max_size, timedelta):
@@ -318,6 +320,10 @@ def _app_label(module: str) -> str:
 # What `over` may be
 
 
+def _is_model(over: Any) -> bool:
+    return inspect.isclass(over) and hasattr(over, "_default_manager")
+
+
 def _is_span(over: Any) -> bool:
     return hasattr(over, "axis") and hasattr(over, "lo")
 
@@ -342,9 +348,12 @@ def _check_over(over: Any, todo: Any) -> None:
                 "is for the rows of a queryset: of other keys should_process tells", field="todo"
             )
     elif not _is_source(over) and not hasattr(over, "all"):
-        raise InvalidInput(
-            f"must be a queryset, a range or an axis, not {type(over).__name__}", field="over"
-        )
+        raise _no_over(over)
+
+
+def _no_over(over: Any) -> InvalidInput:
+    name = type(over).__name__
+    return InvalidInput(f"must be a queryset, a range or an axis, not {name}", field="over")
 
 
 def _below_range_job(cls: type[RangeJob]) -> list[type[Any]]:

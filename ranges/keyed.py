@@ -257,10 +257,7 @@ def _plain(rows: QuerySet[Any]) -> QuerySet[Any]:
         raise InvalidInput(
             "must be a plain queryset: not sliced, combined, distinct or grouped", field="over"
         )
-    if _multiplies(rows):
-        raise InvalidInput(
-            "joins a table with many rows for one of these: use Exists(...) instead", field="over"
-        )
+    _check_rows(rows, "over")
     return rows
 
 
@@ -271,15 +268,28 @@ def _filtered(over: QuerySet[Any], todo: Q) -> QuerySet[Any]:
         rows = over.filter(todo)
     except (FieldError, TypeError, ValueError) as error:
         raise InvalidInput(str(error), field="todo") from error
+    _check_rows(rows, "todo")
+    return rows
+
+
+def _check_rows(rows: QuerySet[Any], field: str) -> None:
+    """Each row of a range must be the same, and once, whatever the bounds."""
     if _multiplies(rows):
         raise InvalidInput(
-            "joins a table with many rows for one of these: use Exists(...) instead", field="todo"
+            "joins a table with many rows for one of these: use Exists(...) instead", field=field
         )
-    return rows
+    if rows.query.where.contains_over_clause:
+        raise InvalidInput(
+            "filters by a window function, which would see the rows of a leaf alone: use a Subquery"
+            " instead",
+            field=field,
+        )
 
 
 def _multiplies(rows: QuerySet[Any]) -> bool:
     """Whether a join of the query may show a row more than once."""
+    if rows.query.extra_tables:
+        return True
     for table in rows.query.alias_map.values():
         join = getattr(table, "join_field", None)
         if join is not None and (join.one_to_many or join.many_to_many):

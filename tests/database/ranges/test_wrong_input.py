@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q, Window
+from django.db.models.functions import RowNumber
 
 from jobs.errors import InvalidInput, NotFound
 from jobs.models import Job, JobLog
@@ -205,6 +206,11 @@ class Pair(models.Model):
         return f"{self.one}, {self.two}"
 
 
+NEWEST = Numbered.objects.annotate(
+    place=Window(RowNumber(), partition_by="group", order_by=F("id").desc())
+)
+
+
 @pytest.mark.parametrize(
     ("attributes", "field"),
     [
@@ -214,6 +220,12 @@ class Pair(models.Model):
         ({"over": Numbered.objects.all()[:5]}, "over"),
         ({"over": Numbered.objects.distinct()}, "over"),
         ({"over": Numbered.objects.all().union(Numbered.objects.all())}, "over"),
+        ({"over": Numbered.objects.extra(tables=["keyed_line"])}, "over"),
+        ({"over": NEWEST.filter(place=1)}, "over"),
+        ({"over": NEWEST, "todo": Q(place=1)}, "todo"),
+        ({"over": lambda self: None}, "over"),
+        ({"over": lambda self: [1, 2]}, "over"),
+        ({"over": lambda self: len}, "over"),
         ({"over": Numbered, "key": "nosuch"}, "key"),
         ({"over": Line, "key": "number__done"}, "key"),
         ({"over": Pair}, "key"),
@@ -234,6 +246,13 @@ def test_a_declaration_that_cannot_be_run_is_refused(
             getattr(job(**attributes), way.__name__)()
         assert refused.value.field == field
     assert not RangeRun.objects.exists()
+
+
+def test_a_method_may_say_what_to_run_over_in_each_way_that_an_attribute_may() -> None:
+    for over in (Numbered, Numbered.objects, Numbered.objects.all(), NEWEST, IntRange(0, 9)):
+        given: Any = over
+        source: Any = job(over=lambda self, given=given: given)().source()
+        assert source.axis.name == "int"
 
 
 def test_one_part_of_a_composite_key_can_be_walked() -> None:
