@@ -14,10 +14,10 @@ from itertools import batched
 from typing import Any
 
 import psycopg
-from django.db import connections, transaction
+from django.db import DatabaseError, connections, transaction
 
 from jobs import conf, edges, events
-from jobs.database import DjangoDatabase
+from jobs.database import DjangoDatabase, cause, is_transient
 from jobs.drafts import (
     Draft,
     check_options,
@@ -56,6 +56,8 @@ _FIELDS = (
     "created_at",
 )
 
+
+PATIENCE = "SET LOCAL lock_timeout = '2s'"
 
 after_enqueue: Callable[[], None] | None = None
 """Called after each enqueue; `jobs.testing` sets it to run jobs inline."""
@@ -204,13 +206,23 @@ def enqueue_jobs(specs: Iterable[JobSpec]) -> list[str]:
 
 
 def settle_after_commit(child_ids: Sequence[str]) -> None:
-    """Settle new edges in short transactions of their own, once the caller has committed."""
+    """Settle new edges in short transactions of their own, once the caller has committed.
+
+    Not if somebody keeps a parent locked: what is left then, the leader settles.
+    """
     alias = conf.get().database
 
     def settle() -> None:
         for chunk in batched(child_ids, 1_000, strict=False):
             database = DjangoDatabase(alias)
-            released = edges.settle(database, chunk)
+            try:
+                with database.transaction():
+                    database.run(PATIENCE, {})
+                    released = edges.settle(database, chunk)
+            except DatabaseError as error:
+                if not is_transient(cause(error)):
+                    raise
+                return
             wake(database, queues_to_wake(released))
             tell_released(released)
 

@@ -378,6 +378,21 @@ def test_what_an_enqueuer_left_unsettled_when_it_died_is_settled_later() -> None
 
 
 @pytest.mark.django_db(transaction=True)
+def test_who_enqueues_does_not_wait_for_a_parent_that_somebody_keeps_locked() -> None:
+    parent = step()
+    with other_session() as holder, holder.transaction():
+        holder.rows("SELECT FROM jobs_job WHERE id = %(id)s FOR UPDATE", {"id": parent.id})
+        dependent = Rival(lambda _: step(parents=parent)).result()
+        assert state(dependent) == ("pending", 1)
+    succeed(parent)
+    assert state(dependent) == ("pending", 1)
+
+    [released] = edges.settle_leftovers(DATABASE, age=0)
+    assert released.job_id == str(dependent.id)
+    assert counters_are_right()
+
+
+@pytest.mark.django_db(transaction=True)
 def test_many_dependents_settled_while_their_parents_end_are_each_released_once() -> None:
     parents = [step() for _ in range(12)]
     claims = [run(parent) for parent in parents]
