@@ -29,6 +29,7 @@ from jobs.errors import Conflict, InvalidInput
 from jobs.ids import new_uuid
 from jobs.models import ApiToken
 from jobs.payloads import check_text
+from jobs.templatetags.console import moment
 
 TERMS = {7: "a week", 30: "30 days", 90: "90 days", 365: "a year", 0: "for ever"}
 USUAL = 90
@@ -73,7 +74,7 @@ class AnybodysTokenForm(TokenForm):
 @admin.register(ApiToken)
 class ApiTokenAdmin(ConsoleAdmin):
     nav = navigation.Entry(label="API tokens", section=navigation.MANAGE, order=700, icon="key")
-    list_display = ("name", "key_begins", "user", "created_at", "last_used_at", "ends", "state")
+    list_display = ("name", "key_begins", "user", "created", "last_used", "ends", "state")
     ordering = ("-id",)
     actions = ("revoke_tokens",)
 
@@ -98,7 +99,7 @@ class ApiTokenAdmin(ConsoleAdmin):
     def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> list[Any]:
         if obj is None:
             return list(self.get_form(request).base_fields)
-        return ["name", "key_begins", "user", "state", "created_at", "last_used_at", "ends"]
+        return ["name", "key_begins", "user", "state", "created", "last_used", "ends"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> list[Any]:
         return [] if obj is None else self.get_fields(request, obj)
@@ -114,9 +115,17 @@ class ApiTokenAdmin(ConsoleAdmin):
     def key_begins(self, token: ApiToken) -> str:
         return f"{token.prefix}…"
 
+    @admin.display(description="created")
+    def created(self, token: ApiToken) -> str:
+        return moment(token.created_at)
+
+    @admin.display(description="last used")
+    def last_used(self, token: ApiToken) -> str:
+        return moment(token.last_used_at, "never")
+
     @admin.display(description="works until")
-    def ends(self, token: ApiToken) -> Any:
-        return token.expires_at or "for ever"
+    def ends(self, token: ApiToken) -> str:
+        return moment(token.expires_at, "for ever")
 
     @admin.display(description="state")
     def state(self, token: ApiToken) -> str:

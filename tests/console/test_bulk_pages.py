@@ -132,10 +132,10 @@ class TestThePage:
     @pytest.mark.parametrize(
         ("columns", "told"),
         [
-            ({"changed": 4_120, "skipped": 30}, "4,150 met so far, at least 5,850 left"),
-            ({"changed": 12_000}, "12,000 met so far; how many are left is not known"),
-            ({"changed": 9_999, "cap": 50_000}, "9,999 met so far, at least 1 left"),
-            ({"changed": 12_000, "status": "aborted"}, "12,000 met so far; how many are left is"),
+            ({"changed": 4_120, "skipped": 30}, "4,150 handled so far, at least 5,850 left"),
+            ({"changed": 12_000}, "12,000 handled so far; how many are left is not known"),
+            ({"changed": 9_999, "cap": 50_000}, "9,999 handled so far, at least 1 left"),
+            ({"changed": 12_000, "status": "aborted"}, "12,000 handled so far; how many are left is"),
         ],
     )
     def test_of_a_least_number_the_bar_claims_no_share(
@@ -174,7 +174,7 @@ class TestThePage:
             changed=33_822,
         )
         text = read(client_of("Viewer"), page_of(operation))
-        assert re.search(r"<b>33,822</b> of 33,822 met, 100 %<", text)
+        assert re.search(r"<b>33,822</b> of 33,822 handled, 100 %<", text)
 
     def test_nothing_is_there_for_an_id_that_is_none(self) -> None:
         nowhere = "0198c0de-0000-7000-8000-000000000000"

@@ -81,9 +81,37 @@ class TestWebhooks:
         one = made()
         url = f"{PAGE}{one.id}/"
         data = {"name": "ops", "url": "https://10.0.0.1/", "events": ["worker.lost"]}
-        assert act(client_of("Supervisor"), "save", url, **data).status_code == 422
+        answer = act(client_of("Supervisor"), "save", url, **data)
+        assert answer.status_code == 422
+        assert "Nothing was changed. Address: " in answer.content.decode()
+        assert 'value="https://10.0.0.1/"' in answer.content.decode(), "what was typed stays"
         one.refresh_from_db()
         assert one.url == URL
+
+    @pytest.mark.parametrize(
+        ("without", "kept"),
+        [
+            ("", ["alert.*", "jobs.reset", "worker.lost"]),
+            ("worker.lost", ["alert.*", "jobs.reset"]),
+            (
+                "alert.queue_paused",
+                ["jobs.reset", "worker.lost", "alert.dead_letters", "alert.schedule_overdue"],
+            ),
+        ],
+    )
+    def test_patterns_are_shown_by_what_they_mean_and_outlast_a_save(
+        self, without: str, kept: list[str]
+    ) -> None:
+        one, client = made(events=["alert.*", "jobs.reset", "worker.lost"]), client_of("Supervisor")
+        url = f"{PAGE}{one.id}/"
+        ticked = re.findall(r'name="events" value="([^"]+)" checked', read(client, url))
+        assert set(ticked) == {
+            "alert.dead_letters", "alert.queue_paused", "alert.schedule_overdue", "worker.lost",
+        }  # fmt: skip
+        ticked = [name for name in ticked if name != without]
+        act(client, "save", url, name="ops", url=URL, events=ticked)
+        one.refresh_from_db()
+        assert one.events == kept
 
     def test_a_new_secret_is_asked_about_and_shown(self) -> None:
         one, client = made(), client_of("Supervisor")

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +29,8 @@ from jobs.webhooks.operating import MOST, TYPE
 
 WALK = Walk(order=("-id",))
 SHOWN = 25
+LABELS = {"name": "Name", "url": "Address", "events": "Events", "address": "E-mail address"}
+"""What the forms call a field."""
 
 
 @admin.register(Webhook)
@@ -72,17 +76,21 @@ class WebhookAdmin(ConsoleAdmin):
             webhook = webhooks.get(id)
         except NotFound:
             raise Http404 from None
-        problem = ""
+        problem, given = "", {"name": webhook.name, "url": webhook.url}
+        ticked = _ticked(webhook.events)
         if request.method == "POST":
             try:
                 return self._act_on_one(request, webhook)
             except CoppiceError as error:
                 problem = _said(error)
+                if request.POST.get("action") == "save":  # what was typed stays
+                    given, ticked = request.POST.dict(), set(request.POST.getlist("events"))
         context = {
             "title": webhook.name,
             "webhook": webhook,
             "delivery_type": TYPE,
-            "offered": [(name, words, name in webhook.events) for name, words in _known()],
+            "given": given,
+            "offered": [(name, words, name in ticked) for name, words in webhooks.EVENTS.items()],
             "problem": problem,
             "list": self.address("changelist"),
             "here": request.path,
@@ -143,7 +151,7 @@ class WebhookAdmin(ConsoleAdmin):
                     webhook,
                     name=post.get("name", ""),
                     url=post.get("url", ""),
-                    events=post.getlist("events"),
+                    events=_patterns(webhook.events, set(post.getlist("events"))),
                     by=by,
                 )
                 told = f"{post.get('name', '')} is saved."
@@ -183,11 +191,20 @@ def _with_last_deliveries() -> list[tuple[Webhook, WebhookDelivery | None]]:
     return [(each, last.get(each.last_id)) for each in known]
 
 
-def _known() -> list[tuple[str, str]]:
-    return list(webhooks.EVENTS.items())
+def _ticked(patterns: Iterable[str]) -> set[str]:
+    """The events of the form that the patterns mean."""
+    return {name for each in patterns for name in webhooks.EVENTS if fnmatchcase(name, each)}
+
+
+def _patterns(before: Iterable[str], ticked: set[str]) -> list[str]:
+    """What is ticked, by the patterns from before as far as they mean nothing else of the form."""
+    kept = [each for each in before if _ticked([each]) <= ticked]
+    return [*kept, *(name for name in webhooks.EVENTS if name in ticked - _ticked(kept))]
 
 
 def _said(error: CoppiceError) -> str:
+    if isinstance(error, InvalidInput) and error.field in LABELS:
+        return f"Nothing was changed. {LABELS[error.field]}: {error.message}."
     return f"Nothing was changed. {error}"
 
 

@@ -125,7 +125,7 @@ class Camera:
                 if picture.is_whole:
                     # What sticks to the window must not stand in the middle of the picture.
                     height = page.evaluate("document.documentElement.scrollHeight")
-                    _resize(page, self.look.width, min(height, TALLEST))
+                    self._resize(picture, page, min(height, TALLEST))
                 path = into / self.look.file(picture)
                 page.screenshot(path=str(path), animations="disabled", caret="hide")
         except Exception as error:  # noqa: BLE001 - the others are worth seeing all the same
@@ -134,7 +134,7 @@ class Camera:
     def see(self, picture: Picture, *, height: int) -> bytes:
         """The upper part of the page, as PNG."""
         with self._open(picture) as page:
-            _resize(page, self.look.width, height)
+            self._resize(picture, page, height)
             found: bytes = page.screenshot(animations="disabled", caret="hide")
             return found
 
@@ -197,6 +197,13 @@ class Camera:
             self.contexts[key] = context
         return self.contexts[key]
 
+    def _resize(self, picture: Picture, page: Any, height: int) -> None:
+        page.set_viewport_size({"width": self.look.width, "height": height})
+        # Charts and drawings follow with the next frames. Without script nobody is told of a frame.
+        page.wait_for_timeout(100)
+        if picture.has_script:
+            page.evaluate(FRAMES)
+
     def _note_console(self, picture: Picture, message: Any) -> None:
         if message.type == "error" and "Failed to load resource" not in message.text:
             self._note(picture, f"console: {message.text}")
@@ -214,10 +221,3 @@ def _session(name: str) -> dict[str, str]:
     client.force_login(User.objects.get(username=name))
     cookie = settings.SESSION_COOKIE_NAME
     return {"name": cookie, "value": client.cookies[cookie].value}
-
-
-def _resize(page: Any, width: int, height: int) -> None:
-    page.set_viewport_size({"width": width, "height": height})
-    # Charts and drawings follow with the next frames.
-    page.wait_for_timeout(100)
-    page.evaluate(FRAMES)
