@@ -53,10 +53,10 @@ def runs(database: Database) -> Iterator[Metric]:
     left = GaugeMetricFamily(
         "coppice_range_keys_left",
         "Keys that runs of a job which are running or paused have still to pass.",
-        labels=["job"],
+        labels=["range_job"],
     )
     failures = GaugeMetricFamily(
-        "coppice_range_open_failures", "Keys that failed in these runs.", labels=["job"]
+        "coppice_range_open_failures", "Keys that failed in these runs.", labels=["range_job"]
     )
     for name, keys, failed in database.rows(LEFT, {"runs": MOST_RUNS, "jobs": MOST_JOBS}):
         left.add_metric([name], _float(keys))

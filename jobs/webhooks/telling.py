@@ -21,7 +21,7 @@ from jobs.webhooks.operating import MOST, deliver
 
 EVENTS = {
     "alert.dead_letters": "The number of dead letters has reached its limit",
-    "alert.queue_paused": "A queue has been paused for an hour",
+    "alert.queue_paused": "A queue has been paused for an hour, without an end",
     "alert.schedule_overdue": "A schedule's slot passed a while ago, and nothing has run",
     "schedule.missed": "A schedule has missed slots",
     "type.unknown": "Jobs wait, and no worker knows their type",

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from jobs import health, publishing
+from jobs.doctor import CHECKS
 from jobs.events import Event
 from jobs.histograms import pack
 from jobs.metrics import gathering
 from jobs.models import Rollup
 from jobs.states import Outcome
+from jobs.webhooks import telling as webhooks
 from ranges.axes import IntRange
 from ranges.declaring import RangeJob
 from tests.api.conftest import Api
@@ -25,6 +28,7 @@ from tests.factories import ago, make_job, make_queue, make_worker
 pytestmark = pytest.mark.django_db
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "monitoring.md"
+RUNBOOK = PAGE.with_name("runbook.md")
 
 
 class Watched(RangeJob):
@@ -96,9 +100,37 @@ def test_the_page_has_every_metric_with_its_labels(api: Api, redis_url: str, set
     assert {outcome.value for outcome in Outcome} <= set(re.findall(r"`(\w+)`", attempts))
 
 
-def test_the_alerts_name_metrics_that_there_are() -> None:
+def rules() -> list[dict[str, Any]]:
     _, _, alerts = text().partition("## Worth an alert")
-    used = set(re.findall(r"coppice_\w+", alerts))
-    rows = set(re.findall(r"^\| `(coppice_\w+)` \|", text().partition("## Worth")[0], re.MULTILINE))
-    assert used
-    assert used <= rows
+    [block] = re.findall(r"^```yaml\n(.*?)^```", alerts, re.MULTILINE | re.DOTALL)
+    [group] = yaml.safe_load(block)["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def test_the_alerts_name_metrics_and_labels_that_there_are() -> None:
+    rows = re.findall(r"^\| `(coppice_\w+)` \| (.*?) \|", text(), re.MULTILINE)
+    labels = {name: set(re.findall(r"`(\w+)`", words)) for name, words in rows}
+    for rule in rules():
+        used = set(re.findall(r"coppice_\w+", rule["expr"]))
+        assert used <= {*labels}, rule["alert"]
+        known = {"job"}.union(*(labels[name] for name in used))
+        asked = set(re.findall(r"(\w+)(?:=|!~|!=|=~)\"", rule["expr"]))
+        asked |= set(re.findall(r"by \((\w+)\)", rule["expr"]))
+        asked |= set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        assert asked <= known, rule["alert"]
+
+
+def test_the_runbook_has_every_alert_finding_reason_and_event() -> None:
+    page = RUNBOOK.read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (.*?)$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    anchors = {
+        re.sub(r"[^a-z -]", "", title.lower()).replace(" ", "-"): title for title in sections
+    }
+    for rule in rules():
+        place, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert place == RUNBOOK.name
+        assert f"`{rule['alert']}`" in sections[anchors[anchor]], rule["alert"]
+    assert set(re.findall(r"`(Coppice\w+)`", page)) == {rule["alert"] for rule in rules()}
+    for name in (*CHECKS, *webhooks.EVENTS):
+        assert f"`{name}`" in page, name
