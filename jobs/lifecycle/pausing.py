@@ -7,6 +7,7 @@ it down (`claim.IS_PAUSED`). The leading worker does so soon after, and tells it
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import structlog
 
@@ -106,6 +107,6 @@ def end_pauses(database: Database) -> list[str]:
 
 
 def _tell(act: Act, event: str, name: str, **more: str | None) -> None:
-    facts = {"by": act.by, "reason": act.reason, **more}
+    facts: dict[str, Any] = {"by": act.by, "reason": act.reason, **more}
     events.emit_on_commit(event, queue=name, **facts)
     act.after(lambda: _log.info(event, queue=name, **facts))
