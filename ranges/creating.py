@@ -9,7 +9,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from jobs import conf
+from jobs import conf, edges
+from jobs.database import DjangoDatabase
 from jobs.drafts import check_parents, check_priority, check_queue
 from jobs.errors import InvalidInput
 from jobs.moments import parse_moment
@@ -53,6 +54,9 @@ def create(
         if value is not None and not isinstance(value, Mapping):
             raise InvalidInput("must be an object", field=name)
         check_json(dict(value or {}), name)
+    parents = check_parents(depends_on) if depends_on else ()
+    if parents:
+        edges.check_known(DjangoDatabase(), parents)
     moment = None if scheduled_at is None else parse_moment(scheduled_at, "scheduled_at")
     run = RangeRun(
         name=job_class.name,
@@ -63,7 +67,7 @@ def create(
             "start": _key_json(axis, start, "start"),
             "end": _key_json(axis, end, "end"),
             "scheduled_at": None if moment is None else moment.isoformat(),
-            "depends_on": list(check_parents(depends_on)) if depends_on else [],
+            "depends_on": list(parents),
             "retry": options.retry.to_json(job_class.retry),
             "nulls": options.nulls,
         },

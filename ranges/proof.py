@@ -242,8 +242,9 @@ def _judge(
 ) -> Verdict:  # fmt: skip
     nodes, breaks, least, greatest, example, unfinished = chain
     rows_ok, rows_failed, ok, skipped, failed, left, unbalanced, open_failures = ledger
-    # An empty range needs no nodes; any other begins and ends with one.
-    chained = not breaks and (lo == hi if not nodes else (least == lo and greatest == hi))
+    # An empty range needs no nodes; any other begins and ends with one. Without bounds there is none.
+    ends = (least, greatest) if nodes else (lo, lo)
+    chained = lo is not None and not breaks and ends == (lo, hi)
     covered = None if union is None else (lo == hi and not nodes) or bool(union[0] and union[1])
     balanced = None if union is None else unbalanced == 0
     numbers = (

@@ -176,4 +176,4 @@ def least_size(total: int, max_depth: int | None) -> int:
 
 def _size(value: object, field: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
-        raise InvalidInput("must be a whole number from 1", field=field)
+        raise InvalidInput("must be a whole number from 1 to 10^18", field=field)

@@ -104,6 +104,15 @@ def test_an_empty_run_needs_no_nodes() -> None:
     assert not verify(wrong).ok
 
 
+def test_a_run_that_has_no_bounds_yet_is_not_complete() -> None:
+    run = RangeRun.objects.create(name="t.Job", axis={"type": "int"})
+    verdict = verify(run)
+    assert not verdict.ok
+    assert verdict.problems == ("nothing was planned yet",)
+    with pytest.raises(NotCovered, match="nothing was planned yet"):
+        assert_complete(run, QuerySource(Numbered.objects.all()))
+
+
 def test_what_is_left_is_counted_and_is_no_fault_of_coverage() -> None:
     run = make_run()
     make_nodes(run, [(0, 50)])

@@ -102,9 +102,10 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
 def test_a_wrong_option_is_refused_and_leaves_nothing_behind(
     options: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        Plain.start(**options)
-    assert refused.value.field == field
+    for refuses in (Plain.create, Plain.start):
+        with pytest.raises(InvalidInput) as refused:
+            refuses(**options)
+        assert refused.value.field == field
     assert not RangeRun.objects.exists()
     assert not Job.objects.exists()
 
