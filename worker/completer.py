@@ -21,6 +21,7 @@ from threading import Event, Thread
 from typing import Any
 
 import structlog
+from django.db import close_old_connections
 
 from jobs import conf, edges, events
 from jobs.claimed import Claimed
@@ -28,6 +29,7 @@ from jobs.complete import COMPLETE_SESSION, LOG_LINES, PROGRESS, Ended, Written,
 from jobs.context import Line
 from jobs.database import (
     DirectDatabase,
+    cause,
     is_away,
     is_blocked,
     is_refusal,
@@ -194,7 +196,8 @@ class Completer:
                 continue
             try:
                 self._write_batch(batch)
-            except Exception as error:  # noqa: BLE001 - sorted out below
+            except Exception as wrapped:  # noqa: BLE001 - sorted out below
+                error = cause(wrapped)
                 if self._discarding:
                     self._free(batch)
                 elif is_blocked(error) and len(batch) == 1:
@@ -221,6 +224,9 @@ class Completer:
         )
         endings = [item for item in batch if type(item) is Ending]
         written = Written()
+        # Serializers of children, and listeners, may use Django's connection of this thread: not one
+        # that the server has closed.
+        close_old_connections()
         if successes or endings:
             written = complete(
                 self._database,

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock, Thread
 
+from django.db import close_old_connections
+
 from jobs import claim, conf, events
 from jobs.claimed import Claimed
 from jobs.database import DirectDatabase, is_transient
@@ -215,6 +217,7 @@ class Feeder:
         self._on_idle(False)
         self.stock.put(jobs)
         self._journal.started(jobs)
+        close_old_connections()  # listeners may use Django's connection of this thread
         events.emit_jobs("job.started", jobs)
 
     def _wanted(self, now: float) -> int:

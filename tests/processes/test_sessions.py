@@ -68,17 +68,37 @@ def test_a_session_ended_by_the_server_costs_at_most_the_job_that_it_hit(world: 
         world.enqueue_all("prove.query", 200, max_attempts=1)
         world.all_ended()
         for _ in range(3):
-            world.rows(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                " AND application_name NOT LIKE 'coppice%%'"
-            )
+            end_djangos_sessions(world)
             ids = world.enqueue_all("prove.query", 200, max_attempts=1)
             world.all_ended()
             failed = sum(world.status(job) == "failed" for job in ids)
             # Each of the four threads may notice it once.
             assert failed <= 4
         assert worker.stop() == 0
+
+
+def test_a_session_of_a_listener_that_was_ended_by_the_server_is_replaced(world: World) -> None:
+    with runworker(world.url) as worker:
+        for _ in range(3):
+            [job] = world.enqueue_all("prove.heard", 1)
+            eventually(
+                lambda job=job: world.effects(job, "job.started"),  # type: ignore[misc]
+                "heard of, by the thread that claims",
+            )
+            eventually(
+                lambda job=job: world.effects(job, "job.completed"),  # type: ignore[misc]
+                "heard of, by the thread that completes",
+            )
+            end_djangos_sessions(world)
+        assert worker.stop() == 0
+
+
+def end_djangos_sessions(world: World) -> None:
+    world.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND application_name NOT LIKE 'coppice%%'"
+    )
 
 
 def test_while_handlers_run_no_session_of_the_worker_is_in_a_transaction(world: World) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 from django.db import connection, transaction
 from rest_framework import serializers
 
-from jobs import Context, Hold, Retry, Snooze, WaitFor, child, handler
+from jobs import Context, Hold, Retry, Snooze, WaitFor, child, handler, on
+from jobs.events import Event
 from jobs.models import Job
 from jobs.retry import Backoff
 
@@ -46,6 +47,27 @@ def act(payload: dict[str, Any], context: Context) -> None:
 @handler("prove.effect", max_attempts=1_000)
 def effect(payload: dict[str, Any], context: Context) -> None:
     act(payload, context)
+
+
+@handler("prove.heard")
+def be_heard_of() -> None:
+    """What is heard of it stands in the table, written by listeners."""
+
+
+@on("job.started")
+@on("job.completed")
+def leave_what_was_heard(event: Event) -> None:
+    if event.type == "prove.heard":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO effect (job_id, epoch, attempt, word, pid) VALUES (%s, 0, 0, %s, %s)",
+                [event.job_id, event.name, os.getpid()],
+            )
+
+
+@on("worker.started")
+def take_long(_event: Event) -> None:
+    time.sleep(float(os.environ.get("SLOW_LISTENER", "0")))
 
 
 @handler("prove.atomic", max_attempts=1_000, atomic=True)
