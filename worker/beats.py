@@ -197,7 +197,11 @@ class Beats:
             self._unentered.pop(0)
             self.entered.put(birth)
             self.tell()
-            events.emit("worker.started", worker_id=birth.worker_id, name=birth.name)
+            # A listener of somebody's may take long, and no beat may wait for it.
+            facts = {"worker_id": birth.worker_id, "name": birth.name}
+            threading.Thread(
+                target=events.emit, args=("worker.started",), kwargs=facts, daemon=True
+            ).start()
 
     def _refuse(self, error: BaseException) -> None:
         permanent = (

@@ -181,6 +181,23 @@ def test_a_workers_row_that_somebody_keeps_locked_silences_no_other_child(tables
             assert not other.logged("worker.lost")
 
 
+def test_a_listener_that_takes_long_silences_no_child(tables: Tables) -> None:
+    with (
+        standins(tables.url, "is fine") as other,
+        standins(tables.url, "is fine", SLOW_LISTENER="600") as worker,
+    ):
+        other.wait_for("worker.ready")
+        (line,) = worker.wait_for("worker.ready")
+
+        def beats_of_it() -> int:
+            return int(tables.one("SELECT beats FROM jobs_worker WHERE id = %s", line["worker_id"]))
+
+        # For longer than a silent worker lives.
+        eventually(lambda: beats_of_it() > 15 or other.logged("worker.lost"), "beats")
+        assert not other.logged("worker.lost")
+        assert worker.stop() == 0
+
+
 def test_after_the_beats_session_was_ended_the_lock_is_taken_again(tables: Tables) -> None:
     locked = (
         "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
