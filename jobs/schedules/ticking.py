@@ -251,6 +251,8 @@ def _plan(database: Database, due: Due, now: datetime, *, is_live: bool) -> Plan
             _check_payload(database, due)
     except Exception as error:  # noqa: BLE001 - whatever a serializer or a time zone comes up with
         _cannot_fire(due.id, error)
+        if not _is_its_own_fault(error):
+            return Plan(next_slot=due.next_slot, error=_described(error))
         return refuse(due, _described(error), now=now)
     return plan
 

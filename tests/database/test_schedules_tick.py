@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
+from django.db import OperationalError
 from rest_framework import serializers
 
 from jobs import enqueue, events, lifecycle, registry, schedules
@@ -460,6 +461,35 @@ def test_a_payload_that_its_handler_no_longer_takes_is_told_and_hurts_no_other()
     bad.refresh_from_db()
     assert bad.last_error == ""
     assert slots_of(bad) == [NOON + MINUTE]
+
+
+def test_a_check_that_cannot_be_made_now_costs_no_slot_and_hurts_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its serializer asks through a pooler that is down, say."""
+
+    def ask(_self: object, value: int) -> int:
+        try:
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+        except psycopg.OperationalError as error:
+            raise OperationalError(str(error)) from error
+
+    asking = make_schedule(type="even", payload={"n": 4})
+    good = make_schedule()
+    registry.handler("even", payload=EvenPayload)(lambda payload: None)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(EvenPayload, "validate_n", ask)
+            tick(NOON)
+        asking.refresh_from_db()
+        assert (slots_of(asking), slots_of(good)) == ([], [NOON])
+        assert "server closed the connection" in asking.last_error
+        assert (asking.next_slot, asking.missed_count) == (NOON, 0)
+        tick(NOON + SECOND)
+    finally:
+        registry.remove("even")
+    asking.refresh_from_db()
+    assert (slots_of(asking), asking.last_error) == ([NOON], "")
 
 
 def test_a_rule_gone_bad_is_told_and_tried_again_later() -> None:
