@@ -121,7 +121,7 @@ def _before(what: str) -> str:
 def _in_words(worker: WorkerFacts) -> str:
     lines = [
         f"{shown(worker.name)} ({worker.id})",
-        f"  state     {_state(worker)}, heard of {age(worker.heartbeat_age_seconds)} ago",
+        f"  state     {_state(worker)}, last seen {age(worker.heartbeat_age_seconds)} ago",
         f"  host      {shown(worker.host)}, process {worker.pid}, version {shown(worker.version)}",
         f"  queues    {shown(', '.join(worker.queues) or 'all')}",
         f"  slots     {worker.busy} of {worker.concurrency} busy, {many(worker.held, 'job')} held",
@@ -137,7 +137,7 @@ def _in_words(worker: WorkerFacts) -> str:
 
 def _table(found: list[WorkerFacts]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("ID", "NAME", "STATE", "BUSY", "QUEUES", "HEARD OF", "VERSION", "CLOCK"):
+    for title in ("ID", "NAME", "STATE", "BUSY", "QUEUES", "LAST SEEN", "VERSION", "CLOCK"):
         table.add_column(title, no_wrap=title in ("ID", "NAME"))
     for worker in found:
         style = "red" if worker.state is WorkerState.STALE else ""
