@@ -213,7 +213,7 @@ def settle_after_commit(child_ids: Sequence[str]) -> None:
     alias = conf.get().database
 
     def settle() -> None:
-        for chunk in batched(child_ids, 1_000, strict=False):
+        for chunk in batched(child_ids, 1_000):
             database = DjangoDatabase(alias)
             try:
                 with database.transaction():

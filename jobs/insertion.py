@@ -96,7 +96,7 @@ def insert(database: Database, drafts: Sequence[Draft]) -> list[str]:
     job; returns the ids that were written.
     """
     written: list[str] = []
-    for chunk in batched(drafts, 1_000, strict=False):
+    for chunk in batched(drafts, 1_000):
         rows = json.dumps([_columns(draft) for draft in chunk])
         written.extend(row[0] for row in database.rows(INSERT_MANY, {"rows": rows}))
     return written

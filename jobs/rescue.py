@@ -188,7 +188,7 @@ def _end_all(
     Raises what the database says of those that are locked still when all others are written.
     """
     batches: list[Written] = []
-    chunks = [list(chunk) for chunk in batched(_held(database, worker_id), CHUNK, strict=False)]
+    chunks = [list(chunk) for chunk in batched(_held(database, worker_id), CHUNK)]
     while chunks:
         chunk = chunks.pop(0)
         try:

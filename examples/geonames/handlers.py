@@ -81,7 +81,7 @@ def summarise_country(payload: dict[str, Any], context: Context) -> Any:
         return WaitFor(
             [
                 child("geonames.locate_cities", {"cities": batch, "at": at}, key=f"from {batch[0]}")
-                for batch in batched(ids, BATCH, strict=False)
+                for batch in batched(ids, BATCH)
             ]
         )
     unlocated = [each for each in context.children if each.status != "completed"]
