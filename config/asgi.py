@@ -1,6 +1,10 @@
 """The web process: `daphne config.asgi:application`."""
 
+import gc
 import os
+
+# What is imported stays: it is not looked through for garbage again and again.
+gc.disable()
 
 from django.core.asgi import get_asgi_application
 
@@ -14,3 +18,5 @@ given = environment.read()
 embedded.start_here(postgres=not given.database_url, valkey=not given.redis_url)
 
 application = application_with(django_application)
+gc.freeze()
+gc.enable()

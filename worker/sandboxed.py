@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from multiprocessing.connection import Connection
@@ -16,7 +17,11 @@ import django
 from django.apps import apps
 
 if not apps.ready:
+    # As in `child.py`: what is there by now no fork looks through, or copies.
+    gc.disable()
     django.setup()
+    gc.freeze()
+    gc.enable()
 
 from jobs import execution, registry
 from jobs.claimed import Claimed

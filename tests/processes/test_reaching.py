@@ -97,6 +97,16 @@ def test_a_child_that_outlives_a_killable_attempt_does_not_hold_its_slot(shared:
     assert world.attempts(bad) == ["lost"]
 
 
+def test_where_jobs_run_garbage_is_collected(shared: Shared) -> None:
+    """Which it is not while a process starts."""
+    world, payload = shared.world, {"what": "look for garbage"}
+    for type in ("prove.return_async", "prove.reach_apart"):
+        world.enqueue_all(type, 1, payload=payload)
+    world.all_ended()
+
+    assert world.rows("SELECT result FROM jobs_job") == [(True,), (True,)]
+
+
 def test_what_cannot_be_sent_from_a_process_is_the_failure_of_that_job(shared: Shared) -> None:
     world, payload = shared.world, {"what": "what cannot be sent"}
     [bad] = world.enqueue_all("prove.reach_apart", 1, payload=payload, max_attempts=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import os
 import re
 import resource
@@ -373,6 +374,8 @@ def leave_a_child_behind(payload: dict[str, Any], context: Context) -> Any:
                 os._exit(0)
             leave_effect(context, f"left {left}")
             os._exit(3)
+        case "look for garbage":
+            return gc.isenabled()
         case "what cannot be sent":
             return WaitFor([child("prove.nothing", {"a": lambda: None}, key="a")])
 
@@ -395,6 +398,8 @@ async def return_something_async(payload: dict[str, Any], context: Context) -> A
             return Hold(Speechless())  # type: ignore[arg-type]
         case "strange":
             return Strange(a=1)
+        case "look for garbage":
+            return gc.isenabled()
         case "a task that exits":
             asyncio.get_running_loop().call_soon(sys.exit)
             await asyncio.sleep(0.2)
