@@ -37,18 +37,18 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from datetime import date
 from threading import Condition, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import redis
 import structlog
 from django.core.signals import setting_changed
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from jobs import conf, events
 from jobs.errors import SettingsError
 from jobs.events import Event
 from jobs.texts import clean
+
+if TYPE_CHECKING:
+    import redis
 
 STREAM = "coppice:events"
 STREAM_LENGTH = 100_000
@@ -83,6 +83,10 @@ class Publisher:
     """The process's way to the stream. Safe to use from any thread, and after a fork."""
 
     def __init__(self, url: str, *, queue_length: int, prefix: str = "") -> None:
+        # Only where there is one to talk to: a process starts the sooner. And not in the thread,
+        # since a child forked while it imports could never import the same.
+        import redis  # noqa: F401
+
         self.url = url
         self.queue_length = queue_length
         self.prefix = prefix
@@ -271,6 +275,10 @@ class Publisher:
 
 
 def _connect(url: str) -> redis.Redis:
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     # One try per call: the waiting between tries is ours.
     return redis.Redis.from_url(
         url,
@@ -288,6 +296,8 @@ def _sent(
     counts: dict[str, int],
 ) -> redis.Redis:
     """The connection by which it went. One that was cut while nothing was said costs no event."""
+    import redis
+
     if client is not None:
         try:
             _send(client, prefix, batch, counts)
@@ -301,6 +311,8 @@ def _sent(
 
 
 def _drop(client: redis.Redis | None) -> None:
+    import redis
+
     if client is not None:
         try:
             client.close()
