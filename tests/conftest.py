@@ -12,6 +12,7 @@ the run. `COPPICE_TEST_SYSTEM_POSTGRES=1` takes the system's PostgreSQL instead 
 - `own_valkey`: one for a module, to stop and start at will.
 """
 
+import gc
 import os
 import secrets
 import sys
@@ -87,12 +88,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure() -> None:
     """Pages are rendered without `collectstatic`, whatever DEBUG was when the settings were read."""
+    # What is imported and collected stays: it is not looked through for garbage again and again.
+    gc.disable()
     cluster.begin()
     if "DJANGO_SETTINGS_MODULE" in os.environ:
         from django.conf import settings
 
         plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
         settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
