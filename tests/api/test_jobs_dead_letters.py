@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs import listing, stats
 from jobs.models import AuditEntry, BulkOperation, Job
+from jobs.permissions import VIEW
 from tests.api.conftest import Api
 from tests.factories import ago, make_job
 
@@ -18,6 +19,30 @@ pytestmark = pytest.mark.django_db
 
 JOBS = "/api/v1/jobs"
 PATHS = ["dlq", "empty-dlq"]
+
+
+class TestGroups:
+    def test_they_are_by_type_and_kind_of_error_and_the_biggest_comes_first(self, api: Api) -> None:
+        make_job("dead", type="a", error_fingerprint="f1", last_error="E: one", queue="mail")
+        newest = make_job("dead", type="a", error_fingerprint="f1", last_error="E: secret-7")
+        make_job("dead", type="b", error_fingerprint="f2", failed_at=ago(hours=1))
+        found = api("Supervisor").get(f"{JOBS}/dlq/groups").json()
+        assert found["is_cut"] is False
+        first, second = found["groups"]
+        assert (first["type"], first["count"], first["job_id"]) == ("a", 2, str(newest.id))
+        assert (first["queues"], first["error"]) == ({"mail": 1, "default": 1}, "E: secret-7")
+        assert (second["type"], second["error_fingerprint"]) == ("b", "f2")
+
+    def test_an_error_is_for_those_who_may_read_it_and_no_parameter_is_taken(
+        self, api: Api
+    ) -> None:
+        make_job("dead", last_error="E: secret-7")
+        client = api([VIEW])
+        answer = client.get(f"{JOBS}/dlq/groups")
+        [group] = answer.json()["groups"]
+        assert (group["error"], group["hidden"]) == (None, ["error"])
+        assert "secret-7" not in answer.content.decode()
+        assert client.get(f"{JOBS}/dlq/groups?type=a").status_code == 400
 
 
 class TestEmptying:

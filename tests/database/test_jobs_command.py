@@ -129,6 +129,17 @@ class TestStats:
 
 
 @pytest.mark.django_db
+def test_dead_letters_are_grouped_by_type_and_error() -> None:
+    assert run("groups").strip() == "There are no dead letters."
+    for _ in range(2):
+        make_job("dead", type="a", error_fingerprint="f1", last_error="E: [red]one")
+    make_job("dead", type="b")
+    found = answer("groups")
+    assert [(group["type"], group["count"]) for group in found["groups"]] == [("a", 2), ("b", 1)]
+    assert "E: [red]one" in run("groups")
+
+
+@pytest.mark.django_db
 class TestActions:
     def test_retry_by_ids_says_what_was_done_and_what_was_not(self) -> None:
         dead = [make_job("dead") for _ in range(3)]

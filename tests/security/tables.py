@@ -33,6 +33,7 @@ api/v1/jobs/<str:job_id>/run-now                        POST   403 403 404 404 4
 api/v1/jobs/bulk                                        POST   403 403 400 400 400
 api/v1/jobs/dlq                                         GET    403 200 200 200 200
 api/v1/jobs/dlq                                         DELETE 403 403 403 200 200
+api/v1/jobs/dlq/groups                                  GET    403 200 200 200 200
 api/v1/jobs/empty-dlq                                   DELETE 403 403 403 200 200
 api/v1/jobs/stats                                       GET    403 200 200 200 200
 api/v1/jobs/stream                                      GET    403 501 501 501 501

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from django.urls import path
 
-from jobs.api.job import acting, single, views
+from jobs.api.job import acting, groups, single, views
 
 urlpatterns = [
     path("jobs", views.JobsView.as_view(), name="coppice-jobs"),
     path("jobs/bulk", views.BulkJobsView.as_view(), name="coppice-jobs-bulk"),
     path("jobs/stats", views.StatsView.as_view(), name="coppice-jobs-stats"),
     path("jobs/dlq", views.DeadLettersView.as_view(), name="coppice-dead-letters"),
+    path(
+        "jobs/dlq/groups", groups.DeadLetterGroupsView.as_view(), name="coppice-dead-letter-groups"
+    ),
     path("jobs/empty-dlq", views.EmptyDeadLettersView.as_view(), name="coppice-empty-dlq"),
     path("jobs/<str:job_id>", single.JobView.as_view(), name="coppice-job"),
     path("jobs/<str:job_id>/attempts", single.AttemptsView.as_view(), name="coppice-attempts"),
