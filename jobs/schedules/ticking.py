@@ -15,6 +15,7 @@ What must always be true:
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,6 +92,7 @@ ORDER BY next_slot, id LIMIT %(limit)s
 """
 
 BATCH = 100
+PAUSE_SECONDS = 10.0
 ERROR_LENGTH = 1_000
 
 _log = structlog.get_logger("coppice.schedules")
@@ -179,7 +181,7 @@ def _decide_batch(
     ids: list[str] | None = None,
     refused: str = "",
 ) -> tuple[int, list[Fired]]:
-    """One transaction. How many schedules were decided about, and the jobs made.
+    """One transaction. How many schedules have come further, and the jobs made.
 
     `refused`: why these cannot fire, as an attempt has shown.
     """
@@ -201,7 +203,7 @@ def _decide_batch(
         database.run(ADVANCE, {"plans": json.dumps(_columns(plans, fired))})
     announce(database, fired)
     _report(database, locked, plans)
-    return len(locked), fired
+    return sum(plans[due.id].next_slot > due.next_slot for due in locked), fired
 
 
 def _decide_singly(
@@ -247,24 +249,43 @@ def _live(database: Database, locked: Sequence[Due]) -> set[str]:
 def _plan(database: Database, due: Due, now: datetime, *, is_live: bool) -> Plan:
     try:
         plan = decide(due, now=now, is_live=is_live)
-        if plan.fire:
+        if plan.fire and _is_checked(due):
+            if time.monotonic() < _pause.until:
+                return Plan(next_slot=due.next_slot, error=_pause.reason)
             _check_payload(database, due)
     except Exception as error:  # noqa: BLE001 - whatever a serializer or a time zone comes up with
         _cannot_fire(due.id, error)
         if not _is_its_own_fault(error):
-            return Plan(next_slot=due.next_slot, error=_described(error))
+            _pause.begin(_described(error))
+            return Plan(next_slot=due.next_slot, error=_pause.reason)
         return refuse(due, _described(error), now=now)
     return plan
 
 
-def _check_payload(database: Database, due: Due) -> None:
-    """Raise when this process knows the handler, and it no longer takes the payload.
+@dataclass
+class _Pause:
+    """While what serializers ask does not answer, schedules with one wait: asking may take long."""
 
-    A type that is not known here is no fault: the job stays pending until a worker knows it.
-    """
+    until: float = 0.0
+    reason: str = ""
+
+    def begin(self, reason: str) -> None:
+        self.until, self.reason = time.monotonic() + PAUSE_SECONDS, reason
+
+
+_pause = _Pause()
+
+
+def _is_checked(due: Due) -> bool:
+    """Not where the type is unknown: that is no fault, the job waits until a worker knows it."""
     handler = registry.find(due.type)
-    if handler is not None and handler.payload is not None:
-        validate_payload(handler, json.loads(database.rows(PAYLOAD, {"id": due.id})[0][0]))
+    return handler is not None and handler.payload is not None
+
+
+def _check_payload(database: Database, due: Due) -> None:
+    """Raise when the handler no longer takes the payload."""
+    payload = json.loads(database.rows(PAYLOAD, {"id": due.id})[0][0])
+    validate_payload(registry.get(due.type), payload)
 
 
 def _described(error: Exception) -> str:

@@ -20,6 +20,7 @@ from jobs.database import DirectDatabase, DjangoDatabase, direct_conninfo
 from jobs.ids import new_uuid
 from jobs.models import Job, Schedule, Worker
 from jobs.outcomes import Run, decide_lost, decide_raise, decide_return, decide_timed_out
+from jobs.schedules import ticking
 from jobs.states import Status
 from tests.factories import ago
 from tests.rivals import other_session
@@ -481,10 +482,12 @@ def test_a_check_that_cannot_be_made_now_costs_no_slot_and_hurts_no_other(
         with monkeypatch.context() as patch:
             patch.setattr(EvenPayload, "validate_n", ask)
             tick(NOON)
+        tick(NOON)  # not asked again at once
         asking.refresh_from_db()
         assert (slots_of(asking), slots_of(good)) == ([], [NOON])
         assert "server closed the connection" in asking.last_error
         assert (asking.next_slot, asking.missed_count) == (NOON, 0)
+        ticking._pause.until = 0.0
         tick(NOON + SECOND)
     finally:
         registry.remove("even")
