@@ -28,6 +28,7 @@ from jobs import permissions, registry
 from jobs.models import Job
 from tests.api.conftest import Api
 from tests.factories import (
+    ago,
     make_edge,
     make_history,
     make_job,
@@ -253,11 +254,12 @@ def rows() -> dict[str, list[str]]:
     make_edge(child, dead)
     make_history(dead, attempts=2, error="ValueError: bad")
     jobs = [dead, child, make_job("processing"), make_job("held"), make_job("scheduled")]
-    queue, worker, schedule = make_queue(name="mail"), make_worker(), make_schedule()
+    queue, schedule = make_queue(name="mail"), make_schedule()
+    workers = [make_worker(), make_worker(beat_at=ago(minutes=5)), make_worker(state="dead")]
     return {
         "job_id": [str(job.id) for job in jobs],
         "name": [queue.name],
-        "worker_id": [str(worker.id)],
+        "worker_id": [str(worker.id) for worker in workers],
         "schedule_id": [str(schedule.id)],
     }
 
