@@ -58,6 +58,8 @@ LONG = (
     "processes/test_outages.py",
     "benchmarks/",
     "examples/test_demo.py",
+    "console/browser/test_every_page.py",
+    "examples/test_range_jobs.py",
     "processes/test_sessions.py",
     "processes/test_promises.py",
     "processes/test_supervisor.py",
@@ -69,6 +71,10 @@ LONG = (
     "live/",
     "console/browser/",
     "examples/",
+    "console/test_every_control.py",
+    "console/test_statements.py",
+    "security/test_matrix",
+    "security/test_database_role.py",
 )
 """Files that take long, however few tests they hold, in the order in which they begin."""
 
