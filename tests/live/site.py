@@ -19,6 +19,8 @@ def _project() -> Any:
     # Pages are rendered without `collectstatic`.
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+    # As in production, a browser asks once for what the next page has as well.
+    settings.WHITENOISE_MAX_AGE = 3_600
     found = import_module("config.asgi").application
     for variable, value in os.environ.items():
         prefix, _, rest = variable.partition("_")
