@@ -52,3 +52,18 @@ def test_after_the_signal_no_new_job_starts(world: World) -> None:
     assert world.status(long) == "completed"
     assert {world.status(job) for job in later} == {"pending"}
     assert world.effect_count() == 1
+
+
+def test_a_new_type_waits_unharmed_until_a_worker_comes_that_knows_it(world: World) -> None:
+    """As while a new version is rolled out beside the old one."""
+    with runworker(world.url) as old:
+        [new] = world.enqueue_all("prove.new", 1, max_attempts=1, priority=1)
+        world.enqueue_all("prove.effect", 20)
+        eventually(lambda: world.unfinished() == 1, lambda: f"the others end: {world.counts()}")
+        assert (world.status(new), world.attempts(new)) == ("pending", [])
+        with runworker(world.url, NEW_VERSION="1") as worker:
+            world.becomes(new, "completed")
+            assert (worker.stop(), old.stop()) == (0, 0)
+
+    assert world.attempts(new) == ["succeeded"]
+    assert world.effects(new) == 1

@@ -71,6 +71,13 @@ def take_long(_event: Event) -> None:
     time.sleep(float(os.environ.get("SLOW_LISTENER", "0")))
 
 
+if os.environ.get("NEW_VERSION"):
+
+    @handler("prove.new")
+    def effect_of_a_new_type(payload: dict[str, Any], context: Context) -> None:
+        act(payload, context)
+
+
 @handler("prove.atomic", max_attempts=1_000, atomic=True)
 def atomic_effect(payload: dict[str, Any], context: Context) -> None:
     act(payload, context)
