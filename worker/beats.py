@@ -13,12 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 
 import psycopg
 import structlog
 
-from jobs import events, registry, skew
+from jobs import events, registry, skew, version
 from jobs.conf import Settings
 from jobs.database import DirectDatabase, direct_conninfo
 from jobs.skew import ClockSkew
@@ -190,7 +189,7 @@ class Beats:
                     "queues": json.dumps(birth.queues),
                     "types": json.dumps(registry.types()),
                     "concurrency": birth.concurrency,
-                    "version": _version(),
+                    "version": version.ours()[:40],
                     "lock_key": self.lock_key,
                 },
             )
@@ -212,10 +211,3 @@ class Beats:
         if not self.connected.is_set() and isinstance(error, permanent):
             self.refused = error
             self.tell()
-
-
-def _version() -> str:
-    try:
-        return metadata.version("django-coppice")[:40]
-    except metadata.PackageNotFoundError:
-        return ""

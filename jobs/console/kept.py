@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from django.core.cache import cache
 
-from jobs import conf
-from jobs.console.sample import shared
+from jobs.console.sample import key, shared
 
 PREFIX = "coppice:console:kept:"
 KEPT_SECONDS = 60
@@ -90,7 +89,7 @@ def _may_read(name: str, found: Answer) -> bool:
 
 
 def _key(name: str) -> str:
-    return conf.key(PREFIX + name)
+    return key(PREFIX + name)
 
 
 def _lock(name: str) -> str:

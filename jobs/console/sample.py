@@ -20,7 +20,7 @@ import structlog
 from django.core.cache import cache
 from django.db import DatabaseError
 
-from jobs import conf
+from jobs import conf, version
 from jobs.live import positions, stream
 from jobs.live.sample import newest
 
@@ -49,6 +49,11 @@ class _Here:
     lock = Lock()
 
 
+def key(name: str) -> str:
+    """In the cache. Of this version alone: during a deploy others may know answers of another form."""
+    return conf.key(f"{name}:{version.ours()}")
+
+
 def part(name: str) -> Callable[[Part], Part]:
     def decorate(read: Part) -> Part:
         _parts[name] = read
@@ -62,10 +67,10 @@ def current() -> dict[str, Any]:
     found = _Here.value
     if found is not None and _is_fresh(found):
         return found
-    found = shared(lambda: cache.get(conf.key(KEY))) or found
+    found = shared(lambda: cache.get(key(KEY))) or found
     if found is None or (not _is_fresh(found) and _may_read(found)):
         fresh = _read()
-        shared(lambda: cache.set(conf.key(KEY), fresh, KEPT_SECONDS))
+        shared(lambda: cache.set(key(KEY), fresh, KEPT_SECONDS))
         found = fresh
     _Here.value = found
     return found
@@ -74,7 +79,7 @@ def current() -> dict[str, Any]:
 def forget() -> None:
     """Read anew at the next look: after an action, and between tests."""
     _Here.value = None
-    shared(lambda: cache.delete_many([conf.key(KEY), conf.key(READING)]))
+    shared(lambda: cache.delete_many([key(KEY), key(READING)]))
 
 
 def shared(ask: Callable[[], Any]) -> Any:
@@ -101,7 +106,7 @@ def _may_read(found: dict[str, Any]) -> bool:
     """One reader at a time; the others take the last sample, unless that is old."""
     if time.monotonic() < _Here.alone_until:
         return True
-    return bool(shared(lambda: cache.add(conf.key(READING), 1, timeout=1))) or _is_old(found)
+    return bool(shared(lambda: cache.add(key(READING), 1, timeout=1))) or _is_old(found)
 
 
 def _is_old(found: dict[str, Any]) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib import metadata
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from jobs import conf
+from jobs import conf, version
 from jobs.database import Database
 from jobs.errors import TooBroad
 from jobs.histograms import counts, cumulative, packed
@@ -221,9 +220,5 @@ def events(database: Database) -> Iterator[Metric]:  # noqa: ARG001
 @part("build")
 def build(database: Database) -> Iterator[Metric]:  # noqa: ARG001
     info = GaugeMetricFamily("coppice_build_info", "The version that answers.", labels=["version"])
-    try:
-        version = metadata.version("django-coppice")
-    except metadata.PackageNotFoundError:
-        version = ""
-    info.add_metric([version], 1)
+    info.add_metric([version.ours()], 1)
     yield info

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from jobs import conf
+from jobs import conf, version
 from jobs.console import kept, sample
 from jobs.errors import SettingsError
 from jobs.events import Event
@@ -68,6 +68,20 @@ def test_each_with_a_prefix_of_its_own_they_share_no_key(
         assert kept.recall("told").value == "post:"
         settings.COPPICE_REDIS_PREFIX = "shop:"
         assert kept.recall("told").value == "shop:"
+
+
+def test_during_a_deploy_no_process_takes_what_another_version_has_read(
+    redis_url: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.COPPICE_REDIS_URL = redis_url
+    for number in ("1.0", "1.1"):
+        monkeypatch.setattr(version, "ours", lambda number=number: number)
+        kept.forget("told")
+        sample.forget()
+        assert kept.kept("told", 60.0, lambda number=number: number) == number
+        assert "at" in sample.current()
+    monkeypatch.setattr(version, "ours", lambda: "1.0")
+    assert kept.recall("told").value == "1.0"
 
 
 @pytest.mark.parametrize("prefix", ["a b", "\n", "*", "x" * 101])

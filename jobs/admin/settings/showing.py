@@ -5,7 +5,6 @@ installation what is in force and how much is stored.
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from typing import Any
 
 import django
@@ -13,7 +12,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from jobs import conf, doctor, health, permissions
+from jobs import conf, doctor, health, permissions, version
 from jobs.admin.settings import effective, stored
 from jobs.admin.settings.display import SINGLY, DisplayForm
 from jobs.console import navigation, pages, preferences
@@ -95,9 +94,6 @@ def _examine() -> list[doctor.Check]:
 
 
 def _versions() -> list[tuple[str, str]]:
-    try:
-        ours = metadata.version("django-coppice")
-    except metadata.PackageNotFoundError:
-        ours = "from a checkout"
+    ours = version.ours() or "from a checkout"
     python = ".".join(map(str, sys.version_info[:3]))
     return [("Coppice", ours), ("Django", django.get_version()), ("Python", python)]
