@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jobs.texts import describe_error
 from ranges.positions import Position, before, end_key, key_at, least, midpoint
 from ranges.sources import ProbeTimeout
 
@@ -131,13 +132,13 @@ class Pruner:
             except (ProbeTimeout, TimeoutError) as error:
                 self._timeouts_in_a_row += 1
                 doubts.timeouts += 1
-                doubts.last_error = _said(error)
+                doubts.last_error = describe_error(error, 500)
                 return True
             except (Exception, SystemExit) as error:  # noqa: BLE001 - nothing is known then
                 if tries_left:
                     continue
                 doubts.errors += 1
-                doubts.last_error = _said(error)
+                doubts.last_error = describe_error(error, 500)
                 return True
             self._timeouts_in_a_row = 0
             if answer is False:
@@ -156,7 +157,3 @@ def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return await coroutine
 
     return async_to_sync(awaited)()
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:500]

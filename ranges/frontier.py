@@ -5,6 +5,8 @@ Leaves that fail are for `mishaps.py`. As in `tiles.py`, whoever calls holds the
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jobs.events import Event, heard
 from ranges.bounding import least_leaf
 from ranges.leaf_range import LeafRange
@@ -12,13 +14,36 @@ from ranges.mishaps import Mishaps
 from ranges.positions import Position, before, width
 from ranges.retrying import most_open_bisects
 from ranges.sizing import LeafSizer
-from ranges.splitting import Victim, cool_down_seconds, start_pieces
+from ranges.splitting import (
+    Victim,
+    cool_down_seconds,
+    halve,
+    start_pieces,
+    whom_to_steal_from,
+)
 from ranges.states import NodeKind, NodeState
 from ranges.strands import Node
 from ranges.tiles import Tiles, behind
 from ranges.walking import Step
 
 type BadKeys = list[tuple[Position, str]]
+
+
+class Tail(NamedTuple):
+    """What a strand at work has left behind its leaf."""
+
+    id: int
+    lo: Position
+    hi: Position
+    leaf_size: int
+    seconds_per_item: float | None
+    commits: int
+    cool_until: float
+
+
+class Theft(NamedTuple):
+    id: int
+    cut: Position | None
 
 
 class Frontier:
@@ -117,11 +142,13 @@ class Frontier:
 
     # Stealing
 
-    def victims(self) -> list[Victim]:
+    def tails(self) -> list[Tail]:
+        """What the strands at work have left, as it is now."""
         return [
-            Victim(
+            Tail(
                 id=node.id,
-                left=self._tiles.source.estimate(node.resv, node.hi),
+                lo=node.resv,
+                hi=node.hi,
                 leaf_size=node.sizer.size(),
                 seconds_per_item=node.sizer.seconds_per_item,
                 commits=node.commits,
@@ -131,12 +158,30 @@ class Frontier:
             if node.state is NodeState.RUNNING and not node.is_whole and before(node.resv, node.hi)
         ]
 
-    def steal(
-        self, victim: Victim, cut: Position | None, now: float
-    ) -> tuple[Node | None, list[Event]]:
+    def victim(self, tails: list[Tail], now: float, least_seconds: float) -> Theft | None:
+        """Whose tail is worth a lane, and where to cut it. May ask the database: without the lock."""
+        source = self._tiles.source
+        victims = {
+            tail.id: Victim(
+                id=tail.id,
+                left=source.estimate(tail.lo, tail.hi),
+                leaf_size=tail.leaf_size,
+                seconds_per_item=tail.seconds_per_item,
+                commits=tail.commits,
+                cool_until=tail.cool_until,
+            )
+            for tail in tails
+        }
+        chosen = whom_to_steal_from(victims.values(), now=now, least_seconds=least_seconds)
+        if chosen is None:
+            return None
+        tail = next(tail for tail in tails if tail.id == chosen.id)
+        return Theft(tail.id, halve(source, tail.lo, tail.hi))
+
+    def steal(self, theft: Theft, now: float) -> tuple[Node | None, list[Event]]:
         """Take the tail of a strand, if its lane has not got there meanwhile."""
-        tiles = self._tiles
-        node = tiles.open.get(victim.id)
+        tiles, cut = self._tiles, theft.cut
+        node = tiles.open.get(theft.id)
         if node is None or node.is_whole or node.state is not NodeState.RUNNING:
             return None, []
         node.thefts += 1
@@ -208,7 +253,8 @@ class Frontier:
             bad = tiles.add(NodeKind.BISECT, position, after, node)
             bad.tries = node.tries + node.attempts + 1
             bad.allowed = tiles.options.retry.max_attempts
-            node.lo = node.cur = node.resv = node.drawn = after
+            # What is reserved stays so: the lane may still be at work behind its checkpoint.
+            node.lo = node.cur = node.drawn = after
             events += self._mishaps.record(bad, by_key[position], "", 1)
         if before(node.cur, hi):
             node.width_ok += width(axis, node.cur, hi)

@@ -7,6 +7,7 @@ from typing import Any
 
 from jobs import conf
 from jobs.errors import CoppiceError, InvalidInput
+from jobs.texts import describe_error
 from ranges import declaring
 from ranges.axes import describe
 from ranges.cells import Cells
@@ -85,7 +86,9 @@ def load(run: RangeRun) -> Loaded:
         raise Halted(f"{run.name} cannot be loaded: {error}") from error
     except Exception as error:
         name = type(error).__name__
-        raise Halted(f"{run.name} cannot be loaded: {name}", detail=f"{name}: {error}") from error
+        raise Halted(
+            f"{run.name} cannot be loaded: {name}", detail=describe_error(error)
+        ) from error
     if options.atomic and work_alias(source) != conf.get().database:
         raise Halted(f"{run.name} has its rows in another database than when the run was made")
     if run.probing in ("witness", "filter") and hasattr(source, "probing"):

@@ -29,11 +29,12 @@ from typing import Any
 from jobs.errors import Conflict, InvalidInput
 from jobs.events import Event, heard, tell_listeners
 from jobs.ids import new_uuid
+from jobs.texts import describe_error
 from ranges.bounding import bounds_of
 from ranges.declaring import RangeJob
 from ranges.frontier import BadKeys, Frontier
 from ranges.memory_crews import Tasks, Threads
-from ranges.mishaps import Mishaps, said
+from ranges.mishaps import Mishaps
 from ranges.options import Options, check_concurrency
 from ranges.positions import Position, before, width
 from ranges.reports import FailedTry, Failure, Statistics
@@ -97,17 +98,20 @@ class MemoryRun:
 
     def run(self) -> Statistics:
         """Start it, or go on after a pause, here; return when it has ended or paused."""
-        if isinstance(self._crew, Tasks):
-            asyncio.run(self.arun())
+        missing = self._begin()
+        if isinstance(self._crew, Threads):
+            self._crew.here(missing)
+        elif self._crew.is_hosted or not missing:
+            self._crew.start(missing)
         else:
-            self._crew.here(self._begin())
+            asyncio.run(self._crew.host(missing))
         return self.wait()
 
     async def arun(self) -> Statistics:
         """The same inside an event loop."""
         if not isinstance(self._crew, Tasks):
             return await asyncio.to_thread(self.run)
-        missing = self._begin()
+        missing = await asyncio.to_thread(self._begin)  # which may ask the database where to cut
         if self._crew.is_hosted or not missing:
             # Lanes from before the pause are still at work, in a loop of their own.
             self._crew.start(missing)
@@ -267,7 +271,7 @@ class MemoryRun:
             with self.lock:
                 self.live.difference_update(missing)
                 self._stop_clock()
-                self.status, self.reason = RunStatus.FAILED, said(error)
+                self.status, self.reason = RunStatus.FAILED, describe_error(error)
                 self.changed.notify_all()
                 events = self._facts("range.failed")
             self.tell(events)
@@ -333,7 +337,7 @@ class MemoryRun:
         with self.lock:
             self._crash = error
             if self.status is RunStatus.RUNNING:
-                events = self.pause_held(said(error))
+                events = self.pause_held(describe_error(error))
         self.tell(events)
 
     def check_threshold(self) -> list[Event]:

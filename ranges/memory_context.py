@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from jobs.context import LEVELS
 from jobs.errors import InvalidInput
+from jobs.texts import describe_error
 from ranges.frontier import BadKeys
 from ranges.leaf_range import ATOMIC_HAS_NO_PARTS, LeafRange
-from ranges.mishaps import said
 from ranges.positions import Position, before, position_of
 from ranges.sources import key_of
 from ranges.states import RunStatus
@@ -20,6 +21,30 @@ if TYPE_CHECKING:
     from ranges.memory import MemoryRun
 
 _log = structlog.get_logger("coppice.ranges")
+
+
+class MemoryLog:
+    """Called as `jobs.context.Log` is; what it is told goes to the log of the process."""
+
+    def __init__(self, **facts: Any) -> None:
+        self._log = _log.bind(**facts)
+
+    def __call__(self, message: str, *, level: str = "info", **data: Any) -> None:
+        if level not in LEVELS:
+            raise InvalidInput(f"must be one of {', '.join(LEVELS)}", field="level")
+        getattr(self._log.bind(**data), level)(str(message))
+
+    def debug(self, message: str, **data: Any) -> None:
+        self(message, level="debug", **data)
+
+    def info(self, message: str, **data: Any) -> None:
+        self(message, level="info", **data)
+
+    def warning(self, message: str, **data: Any) -> None:
+        self(message, level="warning", **data)
+
+    def error(self, message: str, **data: Any) -> None:
+        self(message, level="error", **data)
 
 
 class MemoryContext:
@@ -50,8 +75,8 @@ class MemoryContext:
         return str(self.node.id)
 
     @property
-    def log(self) -> Any:
-        return _log.bind(run_id=self._run.id, node_id=self.node.id, job=self._run.job.name)
+    def log(self) -> MemoryLog:
+        return MemoryLog(run_id=self._run.id, node_id=self.node.id, job=self._run.job.name)
 
     @property
     def cancelled(self) -> bool:
@@ -83,7 +108,7 @@ class MemoryContext:
             raise InvalidInput("lies outside the leaf", field="obj")
         if before(position, self.node.cur):
             raise InvalidInput("lies before the checkpoint, so it is done", field="obj")
-        reason = error if isinstance(error, str) else said(error)
+        reason = error if isinstance(error, str) else describe_error(error)
         if self._failed is None:
             self._failed = []
         self._failed.append((position, reason))

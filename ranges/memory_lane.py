@@ -10,12 +10,11 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from jobs.texts import describe_error
+from ranges.frontier import Tail, Theft
 from ranges.leaf_range import HandBack, LeafRange
 from ranges.memory_context import MemoryContext
-from ranges.mishaps import said
-from ranges.positions import Position
 from ranges.retrying import most_open_bisects
-from ranges.splitting import Victim, halve, whom_to_steal_from
 from ranges.states import RunStatus
 from ranges.strands import Node
 from ranges.walking import Step
@@ -36,6 +35,16 @@ class Wait:
     def __init__(self, seconds: float, seen: int) -> None:
         self.seconds = seconds
         self.seen = seen
+
+
+class Idle:
+    """The lane may take one of these tails; if none is worth it, it waits."""
+
+    __slots__ = ("tails", "wait")
+
+    def __init__(self, tails: list[Tail], wait: Wait) -> None:
+        self.tails = tails
+        self.wait = wait
 
 
 class Ask:
@@ -72,9 +81,12 @@ class MemoryLane:
             if isinstance(taken, Wait):
                 yield taken
                 continue
-            if isinstance(taken, Victim):
-                cut = yield from self._asked(partial(self._cut, taken))
-                stolen = self._steal(taken, cut)
+            if isinstance(taken, Idle):
+                theft = yield from self._asked(partial(self._victim, taken.tails))
+                if theft is None:
+                    yield taken.wait
+                    continue
+                stolen = self._steal(theft)
                 if stolen is None:
                     continue
                 taken = stolen
@@ -85,8 +97,8 @@ class MemoryLane:
                     self._frontier.release(taken)
                     self._run.ring()
 
-    def _take(self) -> Node | Victim | Wait | None:
-        """What this lane does next: a node, a theft, or nothing for a while; None: leave."""
+    def _take(self) -> Node | Idle | Wait | None:
+        """What this lane does next: a node, perhaps a theft, or nothing for a while; None: leave."""
         frontier, tiles = self._frontier, self._tiles
         with self._run.lock:
             if self._run.must_leave(self.index) or not tiles.open:
@@ -94,16 +106,15 @@ class MemoryLane:
             now = time.monotonic()
             node, next_at = frontier.due(now)
             if node is None:
-                if tiles.open_bisects < most_open_bisects(tiles.concurrency):
-                    victim = whom_to_steal_from(
-                        frontier.victims(), now=now, least_seconds=self._least_to_steal()
-                    )
-                    if victim is not None:
-                        return victim
                 longest = LONGEST_IDLE_SECONDS
                 if frontier.has_running_strand():
                     longest = IDLE_SECONDS
-                return Wait(min(longest, max(next_at - now, 0.0)), self._run.version)
+                wait = Wait(min(longest, max(next_at - now, 0.0)), self._run.version)
+                if tiles.open_bisects < most_open_bisects(tiles.concurrency):
+                    tails = frontier.tails()
+                    if tails:
+                        return Idle(tails, wait)
+                return wait
             events = frontier.claim(node)
         self._run.tell(events)
         return node
@@ -187,7 +198,7 @@ class MemoryLane:
         with self._run.lock:
             goes_on, events = self._mishaps.stumbled(node, error)
             if not goes_on and self._run.status is RunStatus.RUNNING:
-                events = self._run.pause_held(f"the walk failed: {said(error)}")
+                events = self._run.pause_held(f"the walk failed: {describe_error(error)}")
             self._run.ring()
         self._run.tell(events)
 
@@ -195,12 +206,11 @@ class MemoryLane:
         target = self._tiles.leaf.target_seconds
         return LEAST_TO_STEAL_SECONDS if target is None else 2 * target
 
-    def _cut(self, victim: Victim) -> Position | None:
-        node = self._tiles.open.get(victim.id)
-        return None if node is None else halve(self._source, node.resv, node.hi)
+    def _victim(self, tails: list[Tail]) -> Theft | None:
+        return self._frontier.victim(tails, time.monotonic(), self._least_to_steal())
 
-    def _steal(self, victim: Victim, cut: Position | None) -> Node | None:
+    def _steal(self, theft: Theft) -> Node | None:
         with self._run.lock:
-            thief, events = self._frontier.steal(victim, cut, time.monotonic())
+            thief, events = self._frontier.steal(theft, time.monotonic())
         self._run.tell(events)
         return thief

@@ -12,6 +12,7 @@ from collections import deque
 from random import Random
 
 from jobs.events import Event, heard
+from jobs.texts import describe_error
 from ranges.leaf_range import HandBack
 from ranges.positions import Position, before, key_at, width
 from ranges.reports import FailedTry, Failure
@@ -44,7 +45,7 @@ class Mishaps:
         attempt = node.attempts + 1
         tiles.attempts += 1
         tiles.durations.add(seconds)
-        node.error = said(error)
+        node.error = describe_error(error)
         node.traceback = "".join(traceback.format_exception(error))[-4_000:]
         events: list[Event] = []
         if heard("leaf.failed"):
@@ -68,7 +69,7 @@ class Mishaps:
 
     def stumbled(self, node: Node, error: Exception) -> tuple[bool, list[Event]]:
         """The walk itself failed: nothing is known, so nothing is skipped. False: give up."""
-        node.error = said(error)
+        node.error = describe_error(error)
         node.transient_tries += 1
         node.resv = node.cur
         if node.transient_tries <= TRANSIENT_TRIES and not isinstance(error, UnfitKey):
@@ -223,7 +224,3 @@ class Mishaps:
                 retry_in=wait,
             )
         )
-
-
-def said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:2_000]

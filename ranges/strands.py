@@ -95,4 +95,4 @@ def ended_state(node: Node) -> NodeState:
     """How a node ended that has nothing left."""
     if node.width_failed:
         return NodeState.ERROR
-    return NodeState.DONE if node.leaves else NodeState.SKIPPED
+    return NodeState.DONE if node.leaves or node.width_ok else NodeState.SKIPPED

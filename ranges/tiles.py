@@ -108,7 +108,8 @@ class Tiles:
             raise AssertionError("a node that has not reached its end cannot be done")
         node.state = ended_state(node)
         self.draw(node)
-        self.drop(node, keep=True)
+        # Of a strand whose last key failed, nothing may be left but the end.
+        self.drop(node, keep=before(node.lo, node.hi))
         if self._seconds_per_item is None:
             self._seconds_per_item = node.sizer.seconds_per_item
         name = "node.completed" if node.state is NodeState.DONE else f"node.{node.state}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, ClassVar
 
 import pytest
@@ -154,3 +155,28 @@ def test_a_leaf_is_done_though_what_was_asked_for_on_commit_fails() -> None:
     statistics = Hooked.run_in_memory()
     assert (statistics.status, statistics.rows, statistics.failures) == ("completed", 30, ())
     assert Hooked.calls == [0, 10, 20]
+
+
+class Counts(RangeJob):
+    """Async, over rows: the event loop itself never asks the database."""
+
+    over = Numbered.objects.all()
+    leaf = Leaf(max_size=10)
+    concurrency = 3
+    atomic = False
+
+    counts: ClassVar[list[int]] = []
+
+    async def process(self, leaf: LeafRange, context: Any) -> None:
+        self.counts.append(await leaf.queryset.acount())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_async_job_over_rows_runs_in_memory_in_each_way() -> None:
+    fill(list(range(50)), set())
+    assert Counts.run_in_memory().status is RunStatus.COMPLETED
+    made = Counts.in_memory()
+    assert asyncio.run(made.arun()).status is RunStatus.COMPLETED
+    background = Counts.in_memory().start()
+    assert background.wait(30).status is RunStatus.COMPLETED
+    assert sum(Counts.counts) == 150

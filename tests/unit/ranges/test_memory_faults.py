@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from jobs.errors import Conflict, InvalidInput
 from jobs.events import Event, on
@@ -391,6 +393,92 @@ def test_a_threshold_is_a_share_of_items_not_of_nodes() -> None:
     assert statistics.status is RunStatus.PARTIALLY_FAILED
     assert statistics.failed == 20
     assert statistics.processed == 980
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_items_that_fail_checkpoints_and_errors_in_any_order_leave_the_range_whole(
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    keys = range(120)
+    bad = set(chance.sample(keys, chance.choice([0, 1, 5, 30])))
+    kills = set(chance.sample(keys, chance.choice([0, 2, 9]))) - bad
+    often = chance.choice([0.0, 0.1, 0.5, 1.0])
+    seen: set[int] = set()
+
+    class Mixed(RangeJob):
+        over = IntRange(0, 120)
+        leaf = Leaf(max_size=11)
+        retry = QUICK
+        concurrency = 2
+        failure_threshold = None
+        atomic = False
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            for key in leaf:
+                if key in bad:
+                    context.fail(key, "bad")
+                elif key in kills:
+                    raise ValueError("kills")
+                else:
+                    seen.add(key)
+                if chance.random() < often:
+                    context.checkpoint(key + 1)
+
+    run = Mixed.in_memory()
+    statistics = run.run()
+    assert run.verify()
+    assert statistics.status == ("partially_failed" if bad | kills else "completed")
+    assert {failure.key for failure in run.failures} == bad | kills
+    assert all(failure.upto is None for failure in run.failures)
+    assert seen == set(keys) - bad - kills
+    assert (statistics.processed, statistics.left) == (len(seen), 0)
+    assert {str(node.state) for node in run.nodes} <= {"done", "error"}
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_tell_its_message_is_a_failure_like_any_other() -> None:
+    class Poison(Counted):
+        over = IntRange(0, 30)
+        failure_threshold = None
+
+        def should_process(self, lo: int, hi: int, node: Block) -> bool:
+            raise Speechless
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            if leaf.lo <= 7 < leaf.hi:
+                raise Speechless
+            if leaf.lo <= 20 < leaf.hi:
+                context.fail(20, Speechless())
+
+    run = run_of(Poison())
+    assert run.run().status is RunStatus.PARTIALLY_FAILED
+    assert {failure.key for failure in run.failures} == {7, 20}
+    assert all(failure.error.startswith("Speechless: <") for failure in run.failures)
+
+
+def test_a_job_logs_in_memory_as_it_does_on_lanes() -> None:
+    class Talks(RangeJob):
+        over = IntRange(0, 10)
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            context.log("one", level="warning", event=1, level_of="two")
+            context.log.info("three", keys=10)
+            context.log("four", level="loud")
+
+    with capture_logs() as lines:
+        run = Talks.in_memory()
+        run.run()
+    told = [line for line in lines if "run_id" in line][:2]
+    assert [(line["event"], line["log_level"]) for line in told] == [
+        ("one", "warning"),
+        ("three", "info"),
+    ]
+    assert all("must be one of debug" in failure.error for failure in run.failures)
 
 
 # E. Statistics
