@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -75,10 +76,10 @@ def test_during_a_deploy_no_process_takes_what_another_version_has_read(
 ) -> None:
     settings.COPPICE_REDIS_URL = redis_url
     for number in ("1.0", "1.1"):
-        monkeypatch.setattr(version, "ours", lambda number=number: number)
+        monkeypatch.setattr(version, "ours", partial(str, number))
         kept.forget("told")
         sample.forget()
-        assert kept.kept("told", 60.0, lambda number=number: number) == number
+        assert kept.kept("told", 60.0, partial(str, number)) == number
         assert "at" in sample.current()
     monkeypatch.setattr(version, "ours", lambda: "1.0")
     assert kept.recall("told").value == "1.0"
