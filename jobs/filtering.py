@@ -256,6 +256,8 @@ def _words(name: str, value: Any) -> str:
             return "made by a schedule" if value else "not made by a schedule"
         case "error", _:
             return f"error contains {value!r}"
+        case "error_fingerprint", _:
+            return f"errors of the kind {value}"
         case "payload", _:
             # With what is masked left out: the audit and the console show these words.
             return f"payload has {json.dumps(masked('', value), ensure_ascii=False)}"

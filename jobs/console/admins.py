@@ -12,6 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 
 from jobs import permissions
 from jobs.console import navigation, preferences
@@ -111,7 +112,7 @@ class ConsoleAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        title = {"title": str(self.nav.label if self.nav else self.opts.verbose_name_plural)}
+        title = {"title": self.nav.label if self.nav else capfirst(self.opts.verbose_name_plural)}
         context = self.in_shell(request, {**title, **(extra_context or {})})
         return dressed(super().changelist_view(request, context))
 

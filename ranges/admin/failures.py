@@ -23,6 +23,7 @@ from jobs.console import confirming, navigation
 from jobs.console.confirming import Question
 from jobs.console.lists import KeysetAdmin, Walk
 from jobs.errors import CoppiceError, InvalidInput
+from jobs.templatetags.console import moment
 from ranges import lifecycle
 from ranges.admin import acting
 from ranges.admin.scale import Scale
@@ -80,7 +81,7 @@ navigation.hide("ranges.rangefailure")
 
 @admin.register(RangeFailure)
 class RangeFailureAdmin(KeysetAdmin):
-    list_display = ("id", "its_run", "keys", "items", "attempts", "state", "created_at")
+    list_display = ("id", "its_run", "keys", "items", "attempts", "state", "failed")
     list_filter = ("state",)
     list_select_related = ("run",)
     order: ClassVar[tuple[str, ...]] = ("-id",)
@@ -98,6 +99,14 @@ class RangeFailureAdmin(KeysetAdmin):
         url = self._page_of_run(failure)
         return format_html('<a href="{}">{}</a>', url, cut(failure.run.name, 60))
 
+    @admin.display(description="failed")
+    def failed(self, failure: RangeFailure) -> str:
+        return moment(failure.created_at)
+
+    @admin.display(description="resolved")
+    def resolved(self, failure: RangeFailure) -> str:
+        return moment(failure.resolved_at)
+
     def get_list_display(self, request: HttpRequest) -> list[str | Callable[[Any], Any]]:
         columns: list[str | Callable[[Any], Any]] = list(self.list_display)
         return [*columns, "error_line"] if may_read(request) else columns
@@ -113,7 +122,12 @@ class RangeFailureAdmin(KeysetAdmin):
     def get_fields(self, request: HttpRequest, obj: RangeFailure | None = None) -> list[Any]:
         # The node is one of many numbers; its run says more.
         private = {"node"} if may_read(request) else {"node", "error", "traceback"}
-        shown = {"run": "its_run", "traceback": "traceback_shown"}
+        shown = {
+            "run": "its_run",
+            "traceback": "traceback_shown",
+            "created_at": "failed",
+            "resolved_at": "resolved",
+        }
         names = [field.name for field in self.opts.concrete_fields if field.name not in private]
         return [shown.get(name, name) for name in names]
 

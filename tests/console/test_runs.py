@@ -74,7 +74,7 @@ class TestList:
         text = read(client, LIST, job="shop.One")
         assert ">shop.One</a>" in text
         assert ">shop.Two</a>" not in text
-        assert "No run is so" in read(client, LIST, state="failed", job="shop.One")
+        assert "No run matches" in read(client, LIST, state="failed", job="shop.One")
 
     def test_it_turns_pages_without_losing_a_run(self) -> None:
         made = [make_run(name=f"shop.Number{number:02}") for number in range(60)]

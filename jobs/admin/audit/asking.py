@@ -21,6 +21,8 @@ from jobs.models import AuditEntry
 from jobs.texts import clean
 
 FIELDS = ("actor", "action", "object", "from", "to")
+WORDS = {"actor": "who"}
+"""What the page calls a field, if something else."""
 CHOICES = 100
 """The most actors and actions that the fields offer."""
 
@@ -70,7 +72,11 @@ class Ask:
     def chips(self) -> list[tuple[str, str, str]]:
         """What is in force, what is wrong with it, and the address without it."""
         return [
-            (f"{name} {self._said(name)}", self.problems.get(name, ""), self.query(**{name: ""}))
+            (
+                f"{WORDS.get(name, name)} {self._said(name)}",
+                self.problems.get(name, ""),
+                self.query(**{name: ""}),
+            )
             for name in self.given
             if name in FIELDS
         ]

@@ -15,6 +15,7 @@ const WORDS = {
   paused: "Paused",
   offline: "Offline",
 };
+const PATIENCE = 2_000; // milliseconds, before "Connecting" is worth a word
 const ENDED = {
   4400: "The live feed stopped because of a fault on this page. Reload it.",
   4401: "Your session has ended. Log in again.",
@@ -26,6 +27,7 @@ function chip() {
   const word = document.getElementById("live-word");
   const only = document.querySelector(".read") ? " On this page only the numbers in the menu follow." : "";
   const draw = () => {
+    if (button.hidden && live.state === "off") return;
     button.hidden = false;
     button.dataset.state = live.state;
     if (word.textContent !== WORDS[live.state]) word.textContent = WORDS[live.state];
@@ -44,6 +46,10 @@ function chip() {
   });
   button.addEventListener("click", toggle);
   draw();
+  setTimeout(() => {
+    button.hidden = false;
+    draw();
+  }, PATIENCE);
 }
 
 function toggle() {

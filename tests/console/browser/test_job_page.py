@@ -40,7 +40,7 @@ def test_state_and_buttons_change_with_the_job(person: Persons) -> None:
     page.get_by_role("button", name="Cancel job").wait_for()
     assert page.get_by_role("button", name="Retry now").count() == 0
     assert "ready" in page.locator(".facts.head").inner_text()
-    assert "no worker is alive" in page.inner_text(".why")
+    assert "No worker is alive" in page.inner_text(".why")
     queue = page.locator(".facts.head a", has_text="default")
     queue.focus()
     lifecycle.cancel(job, by="anna")
