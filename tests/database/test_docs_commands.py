@@ -62,3 +62,17 @@ def test_the_page_has_the_command_with_every_action_and_option(name: str) -> Non
 def test_the_page_has_no_command_that_is_gone() -> None:
     headings = re.findall(r"^## (\S+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(headings) == COMMANDS
+
+
+@pytest.mark.parametrize("page", sorted(PAGE.parent.glob("*.md")), ids=lambda page: page.stem)
+def test_each_command_that_a_page_gives_exists_with_its_action_and_its_options(page: Path) -> None:
+    for name, rest in re.findall(r"manage\.py ([a-z_]+)([^`\n#]*)", page.read_text("utf-8")):
+        if name not in COMMANDS:
+            continue
+        command = load_command_class(get_commands()[name], name)
+        found = list(parsers(command.create_parser("manage.py", name)))
+        actions = {action for action, _ in found}
+        if len(actions) > 1 and (word := re.match(r" ([a-z][a-z-]*)", rest)):
+            assert word[1] in actions, f"manage.py {name}{rest}"
+        known = DJANGOS.union(*(options(parser) for _, parser in found))
+        assert set(re.findall(r"--[a-z][a-z-]*", rest)) <= known, f"manage.py {name}{rest}"
