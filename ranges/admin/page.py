@@ -149,7 +149,8 @@ def _proof(run: RangeRun) -> dict[str, Any]:
     """Both proofs, made now. They change nothing."""
     try:
         verdict = verify(run)
-        return {"verdict": verdict.as_json(), "findings": findings(run, verdict)}
+        shown = verdict.as_json() if run.planned else None
+        return {"verdict": shown, "findings": findings(run, verdict)}
     except CoppiceError as error:
         return {"verdict": None, "findings": [str(error)]}
 

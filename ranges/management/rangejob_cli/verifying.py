@@ -32,11 +32,12 @@ def run(stdout: OutputWrapper, options: dict[str, Any]) -> None:
     if options["json"]:
         print_json(stdout, verdict.as_json() | {"findings": found})
     else:
-        print_table(stdout, _table(verdict))
+        if run.planned:
+            print_table(stdout, _table(verdict))
         for finding in found:
             stdout.write(f"Found: {finding}.")
         if not found:
-            stdout.write("All is as it should be.")
+            stdout.write("All is as it should be." if run.planned else "Nothing was planned yet.")
     if found:
         sys.exit(1)
 

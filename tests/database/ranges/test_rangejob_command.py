@@ -358,7 +358,7 @@ class TestVerify:
     def test_what_is_left_is_a_finding_only_when_nothing_should_be(self) -> None:
         id = started()
         assert answer("verify", id)["findings"] == []
-        assert "nodes" in found_something("verify", id, "--complete")
+        assert "nothing was planned yet" in found_something("verify", id, "--complete")
 
     def test_a_gap_is_found(self) -> None:
         id = ended()
@@ -382,6 +382,16 @@ class TestVerify:
         Numbered.objects.filter(id=42).update(done=False)
         assert "Found: the row at 42 needs work." in found_something("verify", id)
         assert progress(id).percent == 100
+
+    def test_what_was_not_planned_yet_is_neither_broken_nor_complete(
+        self, keyed_tables: None
+    ) -> None:
+        for job in (Renewing, Daily):
+            made = str(job.create().id)
+            assert run("verify", made).strip() == "Nothing was planned yet."
+            assert "Found: nothing was planned yet." in found_something(
+                "verify", made, "--complete"
+            )
 
     def test_a_row_that_came_back_is_named_by_its_key(self, keyed_tables: None) -> None:
         moment = datetime(2000, 1, 1, tzinfo=UTC)
