@@ -193,7 +193,9 @@ def test_runs_are_counted_and_their_keys_too_however_large(api: Api) -> None:
     assert found["coppice_range_runs{status=failed}"] == 0
     assert found["coppice_range_keys_left{range_job=metrics.Counted}"] == 1_000
     Counted.create().start()
-    assert scrape(api("Viewer"))["coppice_range_keys_left{range_job=metrics.Counted}"] == float("inf")
+    assert scrape(api("Viewer"))["coppice_range_keys_left{range_job=metrics.Counted}"] == float(
+        "inf"
+    )
 
 
 def test_events_that_were_left_out_are_counted_for_all_processes(
