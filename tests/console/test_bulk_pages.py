@@ -135,7 +135,10 @@ class TestThePage:
             ({"changed": 4_120, "skipped": 30}, "4,150 handled so far, at least 5,850 left"),
             ({"changed": 12_000}, "12,000 handled so far; how many are left is not known"),
             ({"changed": 9_999, "cap": 50_000}, "9,999 handled so far, at least 1 left"),
-            ({"changed": 12_000, "status": "aborted"}, "12,000 handled so far; how many are left is"),
+            (
+                {"changed": 12_000, "status": "aborted"},
+                "12,000 handled so far; how many are left is",
+            ),
         ],
     )
     def test_of_a_least_number_the_bar_claims_no_share(
