@@ -18,6 +18,7 @@ from jobs.ids import new_id
 from jobs.models import Job, Queue
 from jobs.states import Outcome, Status
 from tests.factories import make_job, make_queue
+from tests.rivals import other_session, wait_until_blocked
 from worker.completer import BATCH_BYTES, Completer
 from worker.journal import Journal
 from worker.outage import Outages
@@ -85,6 +86,25 @@ def test_large_results_go_to_the_database_a_few_at_a_time(
     assert Job.objects.filter(status=Status.COMPLETED).count() == 20
     assert database.given == 20 * len(LARGE)
     assert database.most <= BATCH_BYTES + len(LARGE)
+
+
+def test_a_job_counts_as_started_until_its_outcome_is_written(completer: Completer) -> None:
+    """Or one that ends its process right then would be handed back unspent, again and again."""
+    places = completer._places
+    job = running()
+    job.place = places.take(job.id, job.lease_epoch)
+    places.start(job.place)
+
+    with other_session() as holder, holder.transaction():
+        holder.rows("SELECT FROM jobs_job WHERE id = %(id)s FOR UPDATE", {"id": job.id})
+        completer.put(Success(job, 0.0, 0.1))
+        completer.start()
+        wait_until_blocked()
+        assert [(held.job_id, held.started) for held in places.held()] == [(job.id, True)]
+
+    assert completer.stop(90)
+    assert Job.objects.get(id=job.id).status == Status.COMPLETED
+    assert list(places.held()) == []
 
 
 class Queued(serializers.Serializer[Any]):
