@@ -42,6 +42,14 @@ _MOMENT = re.compile(
 WALK = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off", "jit": "off"}
 
 
+# Whether the table is partitioned, and whether the database itself keeps NULL out of the column.
+CATALOG = """
+SELECT c.relkind = 'p', a.attnotnull
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid
+WHERE c.oid = to_regclass(%s) AND a.attname = %s
+"""
+
+
 class Keyed:
     """The rows of `over`, in the order of `key`. `todo` says which of them still need work."""
 
@@ -80,6 +88,12 @@ class Keyed:
         """The key's column as SQL, with its collation."""
         name: str = self.connection.ops.quote_name(self.field.column)
         return f'{name} COLLATE "{self.axis.collation}"' if self.axis.collation else name
+
+    def catalog(self) -> tuple[bool, bool]:
+        """Whether the table is partitioned, and whether its column cannot be NULL."""
+        quoted = self.connection.ops.quote_name(self.table)
+        found = self.ask(CATALOG, (quoted, self.field.column), settings={})
+        return (found[0][0], found[0][1]) if found else (False, False)
 
     @property
     def label(self) -> str:
@@ -320,14 +334,16 @@ def condition_sql(keyed: Keyed, *, todo: bool) -> str | None:
 
 
 def index_definition(keyed: Keyed, condition: str | None = None) -> str:
-    """CREATE INDEX for the key, of the rows with this condition. It blocks no writes."""
+    """CREATE INDEX for the key, of the rows with this condition. It blocks no writes, if it can."""
     quote = keyed.connection.ops.quote_name
     mark = hashlib.sha256((condition or "").encode()).hexdigest()[:8]
-    name = f"{keyed.table}_{keyed.field.column}"[: LONGEST_NAME - 9] + f"_{mark}"
+    # A name in db_table may bring its schema, in whose name the index cannot be.
+    table = keyed.table.rpartition('"."')[2].strip('"')
+    name = f"{table}_{keyed.field.column}"[: LONGEST_NAME - 9] + f"_{mark}"
     where = f" WHERE {condition}" if condition else ""
-    return (
-        f"CREATE INDEX CONCURRENTLY {quote(name)} ON {quote(keyed.table)} ({keyed.column}){where}"
-    )
+    is_partitioned, _ = keyed.catalog()
+    how = "" if is_partitioned else " CONCURRENTLY"
+    return f"CREATE INDEX{how} {quote(name)} ON {quote(keyed.table)} ({keyed.column}){where}"
 
 
 def written_out(keyed: Keyed, sql: str, params: tuple[Any, ...]) -> str:

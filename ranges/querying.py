@@ -276,9 +276,12 @@ class QuerySource:
     # --- Keys without a place ---------------------------------------------------------------------
 
     def count_nulls(self, *, milliseconds: int | None = None) -> int:
-        """Rows of `over` without a key, counted up to 1,000. Raises ProbeTimeout if so limited."""
+        """Rows of `over` without a key, counted up to 1,000. Raises ProbeTimeout if so limited.
+
+        What the model says about NULL may not be true, of a view say: the database knows.
+        """
         rows = self.keyed.rows_sql(todo=False)
-        if rows is None or not self.keyed.field.null:
+        if rows is None or self.keyed.catalog()[1]:
             return 0
         sql, params = rows
         limited = f"SELECT 1 FROM ({sql}) walked(key) WHERE key IS NULL LIMIT {NULLS_SEEN}"

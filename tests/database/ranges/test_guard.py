@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from django.db import connection
+from django.db import connection, models
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
@@ -169,6 +169,39 @@ def test_a_key_without_any_index_is_warned_about() -> None:
     assert " WHERE " not in whole
     run_ddl((whole,))
     assert judge(QuerySource(Unindexed.objects.all(), key="rank", todo=LEFT)).index is not None
+
+
+class Part(models.Model):
+    at = models.DateTimeField()
+    done = models.BooleanField()
+
+    class Meta:
+        app_label = "keyed"
+        managed = False
+        db_table = 'keyed Odd"."My Parts'
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+def test_the_index_of_a_partitioned_table_in_another_schema_can_be_made_as_it_is_given() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute('CREATE SCHEMA "keyed Odd"')
+        cursor.execute(
+            'CREATE TABLE "keyed Odd"."My Parts" (id bigint, at timestamptz, done boolean)'
+            " PARTITION BY RANGE (id)"
+        )
+        cursor.execute('CREATE TABLE "keyed Odd".one PARTITION OF "keyed Odd"."My Parts" DEFAULT')
+        cursor.execute(
+            'INSERT INTO "keyed Odd"."My Parts" SELECT n, now(), n % 2 = 0'
+            " FROM generate_series(1, 500) n"
+        )
+    source = QuerySource(Part.objects.all(), todo=LEFT)
+    for statement in judge(source).ddl:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+    assert judge(source).probing == "witness"
+    assert judge(source).ddl == ()
 
 
 def test_nothing_to_do_at_all_needs_no_index() -> None:

@@ -322,6 +322,18 @@ def test_where_more_rows_fit_into_a_leaf_than_have_the_key_nothing_is_lost_or_re
 # Whether there are rows without a key
 
 
+@pytest.mark.usefixtures("legacy")
+def test_rows_without_a_key_are_not_passed_over_because_their_model_knows_of_none() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE keyed_legacy SET number = NULL WHERE number > 30")
+    made = job("number", over=Legacy, nulls="refuse")
+    for refuses in (made.create, made.run_in_memory):
+        with pytest.raises(InvalidInput, match="10 rows have no number"):
+            refuses()
+    assert drive(made.start(nulls="skip")).status == RunStatus.COMPLETED
+    assert len(Walk.seen) == 31
+
+
 def test_it_is_refused_when_no_index_tells_in_time_whether_rows_have_no_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
