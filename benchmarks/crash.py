@@ -25,7 +25,7 @@ COUNTS = {Scale.FULL: 500, Scale.QUICK: 500, Scale.SMOKE: 200}
 SECONDS = 0.02
 KILL_AT = 0.3
 """The part of the jobs that has started when the kill comes."""
-RECOVERY_SECONDS = 60.0
+RECOVERY_SECONDS = 240.0
 
 type Kill = Callable[[Database, Worker, Path], Worker]
 
@@ -97,7 +97,7 @@ def _crash(stage: Stage, kill: Kill) -> Aftermath:
             wait_until(
                 lambda: len(records.read(path).starts) >= KILL_AT * count,
                 "enough jobs have started",
-                30,
+                RECOVERY_SECONDS,
                 every=0.001,
             )
             killed_at = time.monotonic()

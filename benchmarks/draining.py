@@ -19,7 +19,7 @@ from benchmarks.stage import Database, Worker, wait_until
 from jobs import enqueue_many, lifecycle
 
 QUEUE = "default"
-STALL_SECONDS = 60.0
+STALL_SECONDS = 240.0
 LOOK_SECONDS = 0.05
 
 

@@ -40,7 +40,7 @@ SECONDS = {Scale.FULL: 30.0, Scale.QUICK: 10.0, Scale.SMOKE: 1.0}
 AWAY_SECONDS = 2.0
 BATCHES_PER_SECOND = 10
 URL_VARIABLE = "BENCHMARK_REDIS_URL"
-READY_SECONDS = 60.0
+READY_SECONDS = 240.0
 
 
 @dataclass(kw_only=True)
@@ -206,7 +206,7 @@ def _outage(valkey: Valkey, clients: list[Client]) -> float:
     def told() -> list[float]:
         return [each["at"] for each in client.heard if each["op"] == "resync"]
 
-    wait_until(told, "the socket is told", 30, every=0.01)
+    wait_until(told, "the socket is told", READY_SECONDS, every=0.01)
     return max(0.0, told()[0] - back_at)
 
 
@@ -236,7 +236,7 @@ def _daphne(stage: Stage, database: Database) -> Iterator[tuple[psutil.Process, 
         yield psutil.Process(process.pid), port
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
 
 
 def _answers(process: subprocess.Popen[bytes], log: Path, port: int) -> bool:
@@ -263,7 +263,7 @@ def _client(kind: str, port: int, url: str) -> Iterator[Client]:
         yield client
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
         thread.join(20)
 
 

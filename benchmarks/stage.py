@@ -31,8 +31,8 @@ from config.servers import Place, Postgres, embedded_programs
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TEMPLATE = "template_of_benchmarks"
-READY_SECONDS = 60.0
-STOP_SECONDS = 45.0
+READY_SECONDS = 240.0
+STOP_SECONDS = 120.0
 
 
 class Scale(StrEnum):
