@@ -255,4 +255,4 @@ def test_the_javascript_client_of_the_page_shows_events(
     finally:
         process.stdin.close()
         process.terminate()
-        process.wait(10)
+        process.wait(60)

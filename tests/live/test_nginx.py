@@ -65,7 +65,7 @@ def nginx(folder: Path, server: Server, text: str) -> Iterator[tuple[str, int]]:
         yield address
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def recommended() -> str:
