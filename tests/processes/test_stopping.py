@@ -24,11 +24,13 @@ def test_a_process_that_is_asked_to_stop_ends_its_jobs_and_is_not_replaced(world
         ids = world.enqueue_all("prove.effect", 2, payload={"seconds": 2})
         eventually(lambda: world.effect_count() == 2, "both are busy")
         first, second = states(world)
+        pid = world.one("SELECT pid FROM jobs_worker WHERE id = %s", first)
+        [its] = [job for job in ids if world.pid_of(job) == pid]
 
         stop(first)
         eventually(lambda: states(world)[first] == "stopped", "it has stopped")
         assert states(world) == {first: "stopped", second: "running"}
-        assert world.status(ids[0]) == "completed"
+        assert world.status(its) == "completed"
 
         # The other goes on alone, and with it the worker ends.
         later = world.enqueue_all("prove.effect", 4)

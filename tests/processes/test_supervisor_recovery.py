@@ -43,7 +43,7 @@ def test_jobs_of_a_killed_child_run_again_at_once_and_bystanders_keep_their_atte
 ) -> None:
     ids = [tables.enqueue("toy.nap", notes=str(notes), seconds=1.0) for _ in range(6)]
     with runworker(tables.url, "--concurrency", "2") as worker:
-        eventually(lambda: count(notes, "started") == 2, "both slots busy")
+        eventually(lambda: count(notes, "started") >= 2, "both slots busy")
         os.kill(pid_of(notes, "started"), signal.SIGKILL)
         eventually(lambda: all_completed(tables, ids), "all completed")
         assert worker.stop() == 0
@@ -74,7 +74,7 @@ def test_when_supervisor_and_child_are_killed_another_worker_runs_the_jobs(
     with runworker(tables.url, "--concurrency", "2") as doomed:
         doomed.wait_for("worker.ready")
         ids = [tables.enqueue("toy.nap", notes=str(notes), seconds=1.0) for _ in range(3)]
-        eventually(lambda: count(notes, "started") == 2, "both slots busy")
+        eventually(lambda: count(notes, "started") >= 2, "both slots busy")
         doomed.process.kill()
     with runworker(tables.url, "--concurrency", "2") as other:
         eventually(lambda: all_completed(tables, ids), "all completed")
@@ -108,7 +108,7 @@ def test_a_frozen_workers_job_is_done_elsewhere_and_its_own_outcome_is_refused(
     with runworker(tables.url) as frozen:
         frozen.wait_for("worker.ready")
         (child,) = tables.child_pids()
-        job = tables.enqueue("toy.nap", notes=str(notes), seconds=1.5)
+        job = tables.enqueue("toy.nap", notes=str(notes), seconds=3.0)
         eventually(lambda: count(notes, "started") == 1, "it runs")
         for pid in (frozen.process.pid, child):
             os.kill(pid, signal.SIGSTOP)
@@ -159,9 +159,9 @@ def test_a_handler_that_holds_the_interpreter_past_its_deadline_is_killed(
 def test_a_drained_worker_finishes_what_runs_and_hands_back_the_rest(
     tables: Tables, notes: Path
 ) -> None:
-    ids = [tables.enqueue("toy.nap", notes=str(notes), seconds=0.7) for _ in range(8)]
+    ids = [tables.enqueue("toy.nap", notes=str(notes), seconds=3.0) for _ in range(8)]
     with runworker(tables.url, "--concurrency", "2") as worker:
-        eventually(lambda: count(notes, "started") == 2, "both slots busy")
+        eventually(lambda: count(notes, "started") >= 2, "both slots busy")
         assert worker.stop() == 0
 
     statuses = sorted(tables.status(job) for job in ids)
