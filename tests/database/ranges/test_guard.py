@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any, ClassVar
 
 import pytest
 from django.db import connection, models
@@ -174,6 +175,8 @@ def test_a_key_without_any_index_is_warned_about() -> None:
 class Part(models.Model):
     at = models.DateTimeField()
     done = models.BooleanField()
+
+    objects: ClassVar[models.Manager[Any]] = models.Manager()
 
     class Meta:
         app_label = "keyed"
