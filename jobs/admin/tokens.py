@@ -87,6 +87,14 @@ class ApiTokenAdmin(ConsoleAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(permissions.VIEW)
 
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Tokens are revoked, and stay to be seen; but they go when their user is deleted."""
+        here = request.resolver_match
+        if here is None or str(here.url_name).startswith("jobs_apitoken_"):
+            return False
+        users = get_user_model()._meta  # noqa: SLF001
+        return request.user.has_perm(f"{users.app_label}.delete_{users.model_name}")
+
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(permissions.VIEW)
 

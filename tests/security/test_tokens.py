@@ -204,6 +204,16 @@ class TestAdmin:
         client.post(f"{LIST}{token.pk}/delete/", {"post": "yes"})
         assert ApiToken.objects.get().name == token.name
 
+    def test_they_go_with_their_user(self) -> None:
+        user = person("Operator")
+        token, _ = made(user)
+        page = reverse("admin:auth_user_delete", args=[user.pk])
+        boss = signed_in(person(superuser=True))
+        assert "a program" in boss.get(page).content.decode()
+        assert boss.post(page, {"post": "yes"}).status_code == 302
+        assert not User.objects.filter(pk=user.pk).exists()
+        assert not ApiToken.objects.filter(pk=token.pk).exists()
+
     def test_a_bad_name_is_said_at_the_field(self) -> None:
         client = signed_in(person("Viewer"))
         for name in (" ", "x" * 101, "a\0b"):
