@@ -97,6 +97,7 @@ class Feeder:
         """A person wants it to claim nothing for a while."""
         self._taken_at_poll = -1
         self._waiting = False
+        self._noted = False
         self._busy_claims = 0
         self._pace = Pace()
         self._boost = 1.0
@@ -337,6 +338,7 @@ class Feeder:
     def _connect(self) -> None:
         connection = self._database.connection
         if not self._database.pooled:
+            connection.add_notify_handler(self._note)
             connection.execute(f'LISTEN "coppice_{self.worker_id.replace("-", "")}"')
             connection.execute("SET idle_in_transaction_session_timeout = 60000")
         self._waiting = False
@@ -356,6 +358,10 @@ class Feeder:
 
     def _wait(self, seconds: float) -> None:
         """Sleep until a kick, a notification or the time is up."""
+        if self._noted:
+            self._noted = False
+            self._looked_at = 0.0
+            return
         watched = select.poll()  # select() refuses numbers above 1,023
         watched.register(self._kick_fd, select.POLLIN)
         if self._database.is_open and not self._database.pooled:
@@ -366,6 +372,10 @@ class Feeder:
                 os.eventfd_read(self._kick_fd)
         if readable - {self._kick_fd}:
             self._hear()
+
+    def _note(self, _notification: object) -> None:
+        """One that came with the answer to a question: nothing is left on the wire to wake anybody."""
+        self._noted = True
 
     def _hear(self) -> None:
         """Take in notifications; all lanes are looked into, since any may have got work."""
