@@ -7,7 +7,9 @@ worker uses, a process starts in half of the time.
 import os
 import sys
 
-UNUSED = ("requests", "rich", "twisted", "yaml")
+UNUSED = ["requests", "twisted", "yaml"]
+if "runworker" in sys.argv[1:2]:
+    UNUSED.append("rich")  # with which other commands draw tables
 sys.modules |= dict.fromkeys(UNUSED)  # type: ignore[arg-type]
 
 from config.settings import *  # noqa: E402, F403
