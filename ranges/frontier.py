@@ -101,6 +101,7 @@ class Frontier:
         return strand, earliest
 
     def claim(self, node: Node) -> list[Event]:
+        node.claims += 1  # first: lanes look at both without the lock
         node.state = NodeState.RUNNING
         node.commits = 0
         if node.started:
@@ -108,9 +109,9 @@ class Frontier:
         node.started = True
         return self._tiles.facts("node.started", node)
 
-    def release(self, node: Node) -> None:
+    def release(self, node: Node, claim: int) -> None:
         """A lane gives the node back with its cursor; the leaf at work was not done."""
-        if node.state is NodeState.RUNNING:
+        if node.is_held(claim):
             node.state = NodeState.PENDING
             node.resv = node.cur
 

@@ -15,7 +15,7 @@ from ranges.frontier import Tail, Theft
 from ranges.leaf_range import HandBack, LeafRange
 from ranges.memory_context import MemoryContext
 from ranges.retrying import most_open_bisects
-from ranges.states import RunStatus
+from ranges.states import NodeState, RunStatus
 from ranges.strands import Node
 from ranges.walking import Step
 
@@ -90,11 +90,12 @@ class MemoryLane:
                 if stolen is None:
                     continue
                 taken = stolen
+            claim = taken.claims
             try:
-                yield from self._work(taken)
+                yield from self._work(taken, claim)
             finally:
                 with self._run.lock:
-                    self._frontier.release(taken)
+                    self._frontier.release(taken, claim)
                     self._run.ring()
 
     def _take(self) -> Node | Idle | Wait | None:
@@ -119,9 +120,9 @@ class MemoryLane:
         self._run.tell(events)
         return node
 
-    def _work(self, node: Node) -> Steps:
+    def _work(self, node: Node, claim: int) -> Steps:
         """Leaf after leaf, until the node has ended or must be given back."""
-        while not self._run.must_leave(self.index) and node.is_running:
+        while not self._run.must_leave(self.index) and node.is_held(claim):
             try:
                 if self._is_plain and not node.is_whole:
                     leaf, items = self._reserve(node, node.walker.next(node.cur, node.hi))
@@ -186,7 +187,7 @@ class MemoryLane:
                 events = (
                     self._mishaps.failed(node, error, items, seconds) + self._run.check_threshold()
                 )
-            if node.commits <= 1 or not node.is_running:
+            if node.commits <= 1 or node.state is not NodeState.RUNNING:
                 self._run.ring()
             now = time.monotonic()
             if self._run.pace.is_due(now) and self._run.pace.sample(now, self._tiles):

@@ -22,7 +22,7 @@ class Node:
     """A strand, or a leaf that failed (`bisect`). Mutable, as its cursor moves at every leaf."""
 
     __slots__ = (
-        "allowed", "attempts", "commits", "cool_until", "cur", "depth", "drawn", "error", "hi", "id", "items",
+        "allowed", "attempts", "claims", "commits", "cool_until", "cur", "depth", "drawn", "error", "hi", "id", "items",
         "kind", "leaves", "lo", "next_at", "parent", "resv", "rows_failed", "rows_ok", "sizer",
         "started", "state", "thefts", "traceback", "transient_tries", "tries", "walker",
         "width_failed", "width_ok", "width_skipped",
@@ -48,6 +48,7 @@ class Node:
         self.walker = walker
         self.sizer = sizer
         self.state = NodeState.PENDING
+        self.claims = 0
         self.started = False
         # Of a bisect node: failed attempts at it as a whole, and how many it may have.
         self.attempts = 0
@@ -69,9 +70,9 @@ class Node:
         self.error = ""
         self.traceback = ""
 
-    @property
-    def is_running(self) -> bool:
-        return self.state is NodeState.RUNNING
+    def is_held(self, claim: int) -> bool:
+        """Whether the lane that claimed it as the `claim`th has it still: another may have it by now."""
+        return self.state is NodeState.RUNNING and self.claims == claim
 
     @property
     def is_whole(self) -> bool:

@@ -28,6 +28,8 @@ from ranges import (
     TextRange,
     fixed,
 )
+from ranges.memory_context import MemoryContext
+from ranges.memory_lane import MemoryLane, Wait
 from ranges.states import RunStatus
 
 QUICK = RetryPolicy(max_attempts=2, backoff=fixed(0))
@@ -434,6 +436,36 @@ def test_items_that_fail_checkpoints_and_errors_in_any_order_leave_the_range_who
     assert seen == set(keys) - bad - kills
     assert (statistics.processed, statistics.left) == (len(seen), 0)
     assert {str(node.state) for node in run.nodes} <= {"done", "error"}
+
+
+def test_a_leaf_that_waits_for_its_next_try_belongs_to_the_lane_that_takes_it() -> None:
+    class Stubborn(RangeJob):
+        over = IntRange(0, 5)
+        retry = RetryPolicy(max_attempts=4, backoff=fixed(0))
+
+        def process(self, leaf: LeafRange, context: Any) -> None:
+            raise NotImplementedError
+
+    run = Stubborn.in_memory()
+    run._begin()
+    run.tiles.concurrency = 2
+    first, second = (MemoryLane(run, number).steps() for number in range(2))
+    taken: list[Any] = []
+    error = ValueError("not yet")
+
+    assert isinstance(next(first), MemoryContext)
+    assert isinstance(first.send((error, None, 0.0)), MemoryContext)  # the leaf as a whole
+    # Told when the lock is free again, while the first lane has not looked at the leaf since.
+    stop = on("node.retrying", lambda _: taken.append(next(second)))
+    try:
+        assert isinstance(first.send((error, None, 0.0)), Wait)
+    finally:
+        stop()
+    [context] = taken
+    assert isinstance(context, MemoryContext)
+    with pytest.raises(StopIteration):
+        second.send((None, None, 0.0))
+    assert (run.verify(), run.statistics().processed) == (True, 5)
 
 
 class Speechless(Exception):
