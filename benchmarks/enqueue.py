@@ -52,6 +52,7 @@ def measure(stage: Stage) -> list[Figure]:
         "enqueue": (_single, size.single),
         "COPY": (_plain_bulk, size.bulk),
         "enqueue_many": (_bulk, size.bulk),
+        "enqueue_many, a list": (_bulk_list, size.bulk),
         "enqueue_many, payload serializer": (_checked, size.checked),
         "COPY, with edges": (_plain_linked, size.linked),
         "enqueue_jobs, with dependencies": (_linked, size.linked),
@@ -67,6 +68,7 @@ def measure(stage: Stage) -> list[Figure]:
     beside = {
         "enqueue": "INSERT, one by one",
         "enqueue_many": "COPY",
+        "enqueue_many, a list": "COPY",
         "enqueue_many, payload serializer": "COPY",
         "enqueue_jobs, with dependencies": "COPY, with edges",
     }
@@ -109,6 +111,11 @@ def _plain_single(database: Database, count: int) -> float:
 
 def _bulk(_: Database, count: int) -> float:
     return _timed(lambda: enqueue_many("noop", ({"n": n} for n in range(count))))
+
+
+def _bulk_list(_: Database, count: int) -> float:
+    payloads = [{"n": n} for n in range(count)]
+    return _timed(lambda: enqueue_many("noop", payloads))
 
 
 def _checked(_: Database, count: int) -> float:

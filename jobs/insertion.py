@@ -130,13 +130,18 @@ def copy_edges(connection: psycopg.Connection[Any], edges: Iterable[tuple[str, s
 
 
 def copy_alike(
-    connection: psycopg.Connection[Any], rows: Iterable[tuple[str, str]], like: Draft
+    connection: psycopg.Connection[Any],
+    rows: Iterable[tuple[str, str]],
+    like: Draft,
+    *,
+    are_known: bool = False,
 ) -> None:
     """COPY jobs that differ by id and payload only; each is (id, JSON text).
 
     The columns that all share are escaped once, which is most of the time that a row takes. Rows
-    are asked for between one COPY and the next: where they come from may well be a query on this
-    very connection, which has to wait for the end of a COPY.
+    that `are_known` go by one COPY, and the server writes some while the next are made. Others are
+    asked for between one COPY and the next: where they come from may well be a query on this very
+    connection, which has to wait for the end of a COPY.
     """
     tail = "\t".join(
         [
@@ -159,9 +164,13 @@ def copy_alike(
         f"{id}\t{text if '\\' not in text else text.replace('\\', '\\\\')}{end}"
         for id, text in rows
     )
-    for block in _blocks(lines, _COPY):
+    pieces: Iterable[Iterable[str]] = ([block] for block in _blocks(lines, _COPY))
+    if are_known:
+        pieces = [_blocks(lines)]
+    for blocks in pieces:
         with psycopg.Cursor(connection).copy(command.encode()) as copy:
-            copy.write(block)
+            for block in blocks:
+                copy.write(block)
 
 
 def _blocks(lines: Iterable[str], least: int = _CHUNK) -> Iterator[str]:

@@ -264,6 +264,22 @@ def test_payloads_may_come_from_a_query_and_be_checked_by_another() -> None:
     assert [stored[uuid.UUID(id)].payload["queue"] for id in ids] == names * 1_000
 
 
+def test_a_list_of_any_length_is_written_by_one_statement_or_not_at_all() -> None:
+    payloads: list[Any] = [{"n": n, "text": "x" * 500} for n in range(3_000)]
+
+    ids = enqueue_many(TYPE, payloads)
+
+    assert [Job.objects.in_bulk(ids)[uuid.UUID(id)].payload for id in (ids[0], ids[-1])] == [
+        payloads[0],
+        payloads[-1],
+    ]
+    assert Job.objects.values("created_at").distinct().count() == 1
+    payloads[-1] = {"n": float("nan")}
+    with pytest.raises(InvalidInput, match="2999"):
+        enqueue_many(TYPE, payloads)
+    assert Job.objects.count() == 3_000
+
+
 def test_twenty_thousand_different_jobs_with_keys_and_dependencies_are_one_call(ear: Ear) -> None:
     specs = [
         JobSpec(
