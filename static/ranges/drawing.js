@@ -49,14 +49,16 @@ export class Drawing extends EventTarget {
   async read(query = this.query) {
     const asked = ++this.#asked;
     let answer;
+    let found;
     try {
       answer = await fetch(`${this.#url}?${query}`, { headers: { Accept: "application/json" } });
+      found = answer.ok && (await answer.json());
     } catch {
       return; // the live chip says that there is no network
     }
     if (asked !== this.#asked || this.#drag) return; // a hand was faster
     if (!answer.ok) return this.#say(answer.status === 400 ? "These keys are not in the run." : "The drawing could not be read.");
-    this.#picture = await answer.json();
+    this.#picture = found;
     const { begin, end } = this.#picture;
     const moved = begin !== this.window.begin || end !== this.window.end;
     this.window = { begin, end };
@@ -191,8 +193,8 @@ export class Drawing extends EventTarget {
   }
 
   #first() {
-    const rects = this.#painted?.rects ?? [];
-    return rects.toSorted((one, other) => one.y - other.y || one.x - other.x)[0]?.block ?? null;
+    const blocks = this.#picture?.blocks ?? [];
+    return blocks.toSorted((one, other) => one.path.length - other.path.length || one.begin - other.begin)[0] ?? null;
   }
 
   #child() {
