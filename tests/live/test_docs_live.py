@@ -183,7 +183,7 @@ def test_the_python_client_of_the_page_hears_events(
     enough = threading.Event()
 
     def listen() -> None:
-        url = f"{server.origin}/api/v1/jobs/stream?event=job.*"
+        url = f"{server.origin}/api/v1/jobs/stream?event=job.*&queue=python"
         for event in made["events"](url, key):
             heard.put(event)
             if enough.is_set():
@@ -196,7 +196,7 @@ def test_the_python_client_of_the_page_hears_events(
     found = [heard.get(timeout=90) for _ in range(3)]
     assert [(name, event["queue"]) for name, event in found] == [("job.created", "python")] * 3
     enough.set()
-    tell("job.created")
+    tell("job.created", queue="python")
     thread.join(90)
     assert not thread.is_alive()
 

@@ -92,7 +92,7 @@ def test_a_part_that_could_not_be_read_says_so_and_comes_back_by_itself(
     page.locator("[data-log] li", has_text="after-that").wait_for()
     page.get_by_role("link", name="6 h").click()
     page.locator('[data-span="6h"][aria-current]').wait_for()
-    assert parts.count() == 0
+    eventually(lambda: parts.count() == 0, "every part has come back")
     assert page.evaluate("window.stays")
 
 
