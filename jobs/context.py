@@ -42,23 +42,13 @@ class Desk(Protocol):
     def should_yield(self, job: Claimed) -> bool: ...
 
 
-class Log:
-    """`context.log("text", key=value)`, or `.info`, `.warning`, `.error`, `.debug`."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
+class Levels:
+    """`log("text", key=value)`, or `.info`, `.warning`, `.error`, `.debug`; where to is for a subclass."""
 
     def __call__(self, message: str, *, level: str = "info", **data: Any) -> None:
         if level not in LEVELS:
             raise InvalidInput(f"must be one of {', '.join(LEVELS)}", field="level")
-        job = self._context._job  # noqa: SLF001
-        said = clean(str(message), LOG_LENGTH)
-        text = check_json(data, "log") if data else None
-        if masks(job.type):
-            said = scrubbed_data(job.type, said, job.payload)
-            if text is not None:
-                text = json.dumps(scrubbed_data(job.type, json.loads(text), job.payload))
-        self._context._desk.log(Line(job.id, job.attempt, level, said, text))  # noqa: SLF001
+        self._say(level, str(message), data)
 
     def debug(self, message: str, **data: Any) -> None:
         self(message, level="debug", **data)
@@ -71,6 +61,26 @@ class Log:
 
     def error(self, message: str, **data: Any) -> None:
         self(message, level="error", **data)
+
+    def _say(self, level: str, message: str, data: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class Log(Levels):
+    """Into the job's log."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def _say(self, level: str, message: str, data: dict[str, Any]) -> None:
+        job = self._context._job  # noqa: SLF001
+        said = clean(message, LOG_LENGTH)
+        text = check_json(data, "log") if data else None
+        if masks(job.type):
+            said = scrubbed_data(job.type, said, job.payload)
+            if text is not None:
+                text = json.dumps(scrubbed_data(job.type, json.loads(text), job.payload))
+        self._context._desk.log(Line(job.id, job.attempt, level, said, text))  # noqa: SLF001
 
 
 class Context:

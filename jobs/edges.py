@@ -322,6 +322,8 @@ def wait_for(database: Database, *, child_id: str, jobs: Sequence[Any]) -> list[
 
 def check_known(database: Database, ids: Sequence[str]) -> None:
     """Raise InvalidInput naming the first ids that are no job's; keep the completed from retention."""
+    if not ids:
+        return
     database.rows(KEEP, {"ids": list(ids)})
     found = {row[0] for row in database.rows(KNOWN, {"ids": list(ids)})}
     unknown = [id for id in ids if id not in found]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from jobs.context import LEVELS
+from jobs.context import Levels
 from jobs.errors import InvalidInput
 from jobs.texts import describe_error
 from ranges.frontier import BadKeys
@@ -23,28 +23,14 @@ if TYPE_CHECKING:
 _log = structlog.get_logger("coppice.ranges")
 
 
-class MemoryLog:
-    """Called as `jobs.context.Log` is; what it is told goes to the log of the process."""
+class MemoryLog(Levels):
+    """Into the log of the process."""
 
     def __init__(self, **facts: Any) -> None:
         self._log = _log.bind(**facts)
 
-    def __call__(self, message: str, *, level: str = "info", **data: Any) -> None:
-        if level not in LEVELS:
-            raise InvalidInput(f"must be one of {', '.join(LEVELS)}", field="level")
-        getattr(self._log.bind(**data), level)(str(message))
-
-    def debug(self, message: str, **data: Any) -> None:
-        self(message, level="debug", **data)
-
-    def info(self, message: str, **data: Any) -> None:
-        self(message, level="info", **data)
-
-    def warning(self, message: str, **data: Any) -> None:
-        self(message, level="warning", **data)
-
-    def error(self, message: str, **data: Any) -> None:
-        self(message, level="error", **data)
+    def _say(self, level: str, message: str, data: dict[str, Any]) -> None:
+        getattr(self._log.bind(**data), level)(message)
 
 
 class MemoryContext:
